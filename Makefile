@@ -29,6 +29,9 @@ PARALLEL ?= 4
 # plan that `make faults` runs; empty means all plans.
 SEED ?= 1
 PLAN ?=
+# SUITE is the directory below test of `make test-one`, and RUN the regular expression that selects its tests.
+SUITE ?= integration
+RUN ?= .
 # The commit or tag from which `make test-upgrade` upgrades. Empty means the last release.
 FROM ?=
 # How `make e2e` installs the operator: from artifacts or, after `make release`, from the manifests or the chart in dist.
@@ -127,7 +130,12 @@ test-unit: prerequisites ## Run the unit tests, with the race detector.
 test-integration: postgresql build example bin/kubernetes bin/gotestsum bin/prometheus ## Run the tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
 		'bin/gotestsum --format standard-verbose -- \
-			-race -vet=off -count=1 -p 2 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/plan ./test/sharding ./test/hostile ./test/odd ./test/monitoring ./test/postgres ./pkg/postgresql ./pkg/kinds/database $(hide_steps)'
+			-race -vet=off -count=1 -p 2 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/plan ./test/sharding ./test/security ./test/fuzz ./test/monitoring ./test/postgres ./pkg/postgresql ./pkg/kinds/database $(hide_steps)'
+
+.PHONY: test-one
+test-one: postgresql build example bin/kubernetes bin/prometheus ## Run some tests of one suite: make test-one SUITE=security RUN=TestName.
+	@go test -race -count=1 -v -tags '$(if $(filter e2e,$(SUITE)),e2e,integration)' -timeout $(INTEGRATION_TIMEOUT) \
+		-run '$(RUN)' ./test/$(SUITE)
 
 .PHONY: test-upgrade
 test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: make test-upgrade FROM=COMMIT.
@@ -169,7 +177,7 @@ bench: build bin/kubernetes ## Compare with controller-runtime, and with the lim
 fuzz: postgresql build bin/kubernetes ## Run each fuzz target for FUZZTIME (30s), and create OBJECTS (10000) unusual objects of each kind.
 	@$(STEP) "fuzz" hack/fuzz.sh $(FUZZTIME)
 	@$(STEP) "odd objects" $(PIPE) 'go test -race -count=1 -v -tags integration -timeout 0 -run TestOddObjectsDoNotAffectOtherTenants \
-		./test/odd -odd.objects $(OBJECTS) -odd.seed $(SEED) $(hide_steps)'
+		./test/fuzz -fuzz.objects $(OBJECTS) -fuzz.seed $(SEED) $(hide_steps)'
 
 ##@ Try
 

@@ -14,13 +14,13 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned"
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 )
 
 // lab is an API server without other clients. It has no controller manager, whose work would influence the
 // measurements.
 type lab struct {
-	*cluster.Cluster
+	*framework.Cluster
 	*player
 	kube     kubernetes.Interface
 	windlass versioned.Interface
@@ -31,7 +31,7 @@ type lab struct {
 const namespaces, clients = 20, 16
 
 func newLab(ctx context.Context, dir string) (*lab, error) {
-	c, err := cluster.Start(dir)
+	c, err := framework.StartCluster(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func newLab(ctx context.Context, dir string) (*lab, error) {
 			return nil, err
 		}
 	}
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestAppServesHTTPAndMountsConfig needs an image that serves HTTP on port 8080 as a user other than
@@ -37,7 +37,7 @@ func TestAppServesHTTPAndMountsConfig(t *testing.T) {
 	}
 	here.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) { app.Spec.Config["greeting"] = "Goodbye" })
 	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
-	world.Eventually(t, "the old Pod to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the old Pod to be deleted", func(ctx context.Context) (bool, error) {
 		pods, err := kubectl(ctx, "", "get", "pods", "-n", namespace, "-o", "name")
 		return len(strings.Fields(pods)) == 1, err
 	})
@@ -110,7 +110,7 @@ func TestCrashLoopCostsFewStatusWrites(t *testing.T) {
 	namespace := here.NewNamespace(t)
 	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: appImage(), Command: []string{"sh", "-c", "sleep 1; date +%s%N >&2; exit 3"}})
 	before := here.AppReason(t, namespace, "web", "CrashLoopBackOff")
-	world.Eventually(t, "three more crashes", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "three more crashes", func(ctx context.Context) (bool, error) {
 		pods, err := here.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 		return err == nil && len(pods.Items) == 1 && pods.Items[0].Status.ContainerStatuses[0].RestartCount >= 4, err
 	})
@@ -156,7 +156,7 @@ func TestRolloutUndoIsChangedBackWithWarning(t *testing.T) {
 	if _, err := kubectl(t.Context(), "", "rollout", "undo", "-n", namespace, "deployment/web"); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the Event TemplateReverted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the Event TemplateReverted", func(ctx context.Context) (bool, error) {
 		events, err := kubectl(ctx, "", "get", "events", "-n", namespace, "-o", `jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\n"}{end}`)
 		return strings.Contains(events, "Warning TemplateReverted: "), err
 	})

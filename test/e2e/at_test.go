@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // ended describes the result of an At in one line.
@@ -24,7 +24,7 @@ func ended(at *v1.At) string {
 	if at.Status.ExitCode != nil {
 		code = fmt.Sprint(*at.Status.ExitCode)
 	}
-	return fmt.Sprintf("Complete %q, Failed %q, exit code %s, failed %d", world.Reason(at, v1.AtComplete), world.Reason(at, v1.AtFailed), code, at.Status.Failed)
+	return fmt.Sprintf("Complete %q, Failed %q, exit code %s, failed %d", framework.Reason(at, v1.AtComplete), framework.Reason(at, v1.AtFailed), code, at.Status.Failed)
 }
 
 func TestAtRunsCommand(t *testing.T) {
@@ -63,7 +63,7 @@ func TestAtRunsCommand(t *testing.T) {
 			ended: `Complete "CommandSucceeded", Failed "", exit code 0, failed 0`, logs: "Hello, world\n",
 		},
 		"it is due in some seconds": {
-			line: "echo Hello", change: func(at *v1.At) { at.Spec.Schedule = world.Soon() },
+			line: "echo Hello", change: func(at *v1.At) { at.Spec.Schedule = framework.Soon() },
 			ended: `Complete "CommandSucceeded", Failed "", exit code 0, failed 0`, logs: "Hello\n",
 		},
 	} {
@@ -124,7 +124,7 @@ func TestAtReportsImagePullFailure(t *testing.T) {
 	here.Create(t, namespace, "stuck", "true", func(at *v1.At) {
 		at.Spec.Image, at.Spec.ActiveDeadlineSeconds = missingImage, ptr.To[int64](15)
 	})
-	world.Eventually(t, "the condition Progressing to report the image", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the condition Progressing to report the image", func(ctx context.Context) (bool, error) {
 		at, err := here.Windlass.CnatV1().Ats(namespace).Get(ctx, "stuck", metav1.GetOptions{})
 		if err != nil {
 			return false, err
@@ -143,7 +143,7 @@ func TestAtWhosePodIsDeletedDuringCommandFails(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
 	here.Create(t, namespace, "lost", "sleep 600", nil)
-	world.Eventually(t, "the Pod to run", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the Pod to run", func(ctx context.Context) (bool, error) {
 		pod, err := here.Kube.CoreV1().Pods(namespace).Get(ctx, "lost-pod", metav1.GetOptions{})
 		return err == nil && pod.Status.Phase == corev1.PodRunning, nil
 	})
@@ -154,7 +154,7 @@ func TestAtWhosePodIsDeletedDuringCommandFails(t *testing.T) {
 	if got := ended(here.InPhase(t, namespace, "lost", v1.AtDone)); got != want {
 		t.Errorf("the At ended with %s, want %s", got, want)
 	}
-	world.Eventually(t, "the Pod to be gone", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the Pod to be gone", func(ctx context.Context) (bool, error) {
 		_, err := here.Kube.CoreV1().Pods(namespace).Get(ctx, "lost-pod", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestBeforeRolloutHoldsReleaseThatFails releases three versions of an App. The command of the second version fails.
@@ -50,7 +50,7 @@ func TestBeforeRolloutHoldsReleaseThatFails(t *testing.T) {
 		app.Spec.BeforeRollout = command(`test "$(cat /etc/app/greeting)" = Goodbye`)
 	})
 	ready := here.AppIn(t, namespace, "web", v1alpha1.AppReady)
-	world.Eventually(t, "the former Pod to be deleted", func(context.Context) (bool, error) {
+	framework.Eventually(t, "the former Pod to be deleted", func(context.Context) (bool, error) {
 		return !strings.Contains(podsOfApp(t, namespace), pod), nil
 	})
 	if got := greeting(t, namespace); got != "Goodbye" {

@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 const serverStart = "select pg_postmaster_start_time()"
@@ -51,9 +51,9 @@ func TestDeletingSecretChangesPassword(t *testing.T) {
 	former, start := d.keepSecret(t), d.only(t, serverStart)
 	uid := here.Credentials(t, d.namespace, "shop").UID
 	d.kubectl(t, "delete", "secret", "shop-credentials")
-	world.Eventually(t, "the new Secret", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the new Secret", func(ctx context.Context) (bool, error) {
 		secret, err := here.Kube.CoreV1().Secrets(d.namespace).Get(ctx, "shop-credentials", metav1.GetOptions{})
-		return err == nil && secret.UID != uid, world.IgnoreNotFound(err)
+		return err == nil && secret.UID != uid, framework.IgnoreNotFound(err)
 	})
 	d.accepts(t, "with the new password")
 	d.wantRefused(t, former)
@@ -65,7 +65,7 @@ func TestDeletingSecretChangesPassword(t *testing.T) {
 // accepts waits until the server accepts the credentials in the Secret.
 func (d *database) accepts(t *testing.T, when string) {
 	t.Helper()
-	world.Eventually(t, "the server to accept a login "+when, func(context.Context) (bool, error) {
+	framework.Eventually(t, "the server to accept a login "+when, func(context.Context) (bool, error) {
 		got, failed := d.query(t, "shop-credentials", "select 1")
 		return !failed && got == "1", nil
 	})
@@ -180,7 +180,7 @@ func (a *attempts) passed(t *testing.T, when string, more int) {
 	a.Lock()
 	enough := a.ok + more
 	a.Unlock()
-	world.Eventually(t, fmt.Sprintf("%d more logins %s", more, when), func(context.Context) (bool, error) {
+	framework.Eventually(t, fmt.Sprintf("%d more logins %s", more, when), func(context.Context) (bool, error) {
 		a.Lock()
 		defer a.Unlock()
 		return a.ok >= enough || a.failed > 0, nil
@@ -265,7 +265,7 @@ while :; do n=$((n + 1)); psql "$DATABASE_URL" -qAt -v ON_ERROR_STOP=1 -c "inser
 	writes.passed(t, "before the server is killed", 10)
 	d.kubectl(t, "exec", "shop-0", "--", "sh", "-c", `kill -KILL "$(head -n 1 "$PGDATA/postmaster.pid")"`)
 	killed := time.Now()
-	world.Eventually(t, "the container to be restarted", func(context.Context) (bool, error) { return restarts() > before, nil })
+	framework.Eventually(t, "the container to be restarted", func(context.Context) (bool, error) { return restarts() > before, nil })
 	writes.passed(t, "after the server was killed", 1)
 	t.Logf("the server served again %s after SIGKILL", time.Since(killed).Round(100*time.Millisecond))
 	writes.passed(t, "later", 10)

@@ -19,12 +19,12 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // postgresSpec returns the smallest spec of a Database, with the version and image of this run.
 func postgresSpec() v1alpha1.DatabaseSpec {
-	spec := world.SmallestDatabase()
+	spec := framework.SmallestDatabase()
 	spec.Version, spec.Image = cmp.Or(os.Getenv("E2E_POSTGRES_VERSION"), spec.Version), os.Getenv("E2E_POSTGRES_IMAGE")
 	return spec
 }
@@ -65,7 +65,7 @@ func (d *database) query(t *testing.T, secret, sql string) (output string, faile
 		at.Spec.Command = []string{"sh", "-c", `psql "$uri" -v ON_ERROR_STOP=1 -qAtc "$SQL" 2>&1`}
 	})
 	at := here.InPhase(t, d.namespace, name, v1.AtDone)
-	return strings.TrimSpace(logs(t, d.namespace, name)), world.Reason(at, "Complete") == ""
+	return strings.TrimSpace(logs(t, d.namespace, name)), framework.Reason(at, "Complete") == ""
 }
 
 // wantQuery fails the test unless a query with the credentials of the Database returns want.
@@ -95,7 +95,7 @@ func (d *database) update(t *testing.T, change func(*v1alpha1.Database)) {
 // replaced waits until a Pod with a UID other than uid is ready.
 func (d *database) replaced(t *testing.T, uid string) {
 	t.Helper()
-	world.Eventually(t, "the new Pod to be ready", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the new Pod to be ready", func(ctx context.Context) (bool, error) {
 		pod, err := here.Kube.CoreV1().Pods(d.namespace).Get(ctx, "shop-0", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil // the new Pod does not exist yet
@@ -141,7 +141,7 @@ func TestDatabaseKeepsRowsAcrossRestarts(t *testing.T) {
 	d.wantQuery(t, "after the operator was killed and parameters changed", rows, "1 2")
 
 	d.kubectl(t, "delete", "database", "shop")
-	world.Eventually(t, "the Pod to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the Pod to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := here.Kube.CoreV1().Pods(d.namespace).Get(ctx, "shop-0", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
@@ -178,7 +178,7 @@ func TestVolumeExpandsAndIsDeleted(t *testing.T) {
 	})
 	d.wantQuery(t, "after the expansion", "select 1", "1")
 	d.kubectl(t, "delete", "database", "shop")
-	world.Eventually(t, "the claim to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the claim to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := here.Kube.CoreV1().PersistentVolumeClaims(d.namespace).Get(ctx, "shop", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})

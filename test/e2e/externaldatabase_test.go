@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestExternalDatabaseUsesDatabaseAsServer uses a Database as the server of an ExternalDatabase. The Secret of the
@@ -39,11 +39,11 @@ func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 	if err := here.Kube.CoreV1().Secrets(d.namespace).Delete(t.Context(), "cart-credentials", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the Secret to be created again", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the Secret to be created again", func(ctx context.Context) (bool, error) {
 		list, err := here.Kube.CoreV1().Secrets(d.namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=cart-credentials"})
 		return err == nil && len(list.Items) == 1, err
 	})
-	world.Eventually(t, "the owner to read with the new password", func(context.Context) (bool, error) {
+	framework.Eventually(t, "the owner to read with the new password", func(context.Context) (bool, error) {
 		got, failed := d.query(t, "cart-credentials", "select sum(id) from items")
 		return !failed && got == "3", nil
 	})
@@ -60,7 +60,7 @@ func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 	uid := d.podUID(t)
 	d.kubectl(t, "delete", "pod", "shop-0", "--wait=false")
 	d.replaced(t, uid)
-	world.Eventually(t, "the owner to read after a restart", func(context.Context) (bool, error) {
+	framework.Eventually(t, "the owner to read after a restart", func(context.Context) (bool, error) {
 		got, failed := d.query(t, "cart-credentials", "select sum(id) from items")
 		return !failed && got == "6", nil
 	})

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 )
 
 // installation is a way in which users install and remove the operator.
@@ -30,7 +30,7 @@ type installation interface {
 
 // newInstallation returns the way that E2E_INSTALL names, and a function that removes its files.
 func newInstallation() (installation, func(), error) {
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -185,7 +185,7 @@ func kubectl(ctx context.Context, input string, args ...string) (string, error) 
 
 // kubectlCommand returns a command that runs kubectl.
 func kubectlCommand(ctx context.Context, args ...string) (*exec.Cmd, error) {
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		return nil, err
 	}

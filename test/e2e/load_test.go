@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // rollouts is the number of rollouts under load.
@@ -51,7 +51,7 @@ func TestRolloutUnderLoadLosesNoRequest(t *testing.T) {
 		here.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) { app.Spec.Env[0].Value = fmt.Sprint(release) })
 		here.AppIn(t, namespace, "web", v1alpha1.AppReady)
 	}
-	world.Eventually(t, "the Pods of the former releases to end", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the Pods of the former releases to end", func(ctx context.Context) (bool, error) {
 		pods, err := kubectl(ctx, "", "get", "pods", "-n", namespace, "-l", "windlass.dev/app=web", "-o", "name")
 		return len(strings.Fields(pods)) == 2, err
 	})
@@ -104,7 +104,7 @@ func stopClient(t *testing.T, namespace, name string) (sent, failed int) {
 // awaitPod waits until a Pod has a phase.
 func awaitPod(t *testing.T, namespace, name string, phase corev1.PodPhase) {
 	t.Helper()
-	world.Eventually(t, "Pod "+name+" to be "+string(phase), func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "Pod "+name+" to be "+string(phase), func(ctx context.Context) (bool, error) {
 		pod, err := here.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && pod.Status.Phase == phase, err
 	})

@@ -31,14 +31,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 const operatorNamespace = "windlass-system"
 
 // here is the cluster of all tests, and operator is how the operator is installed there.
 var (
-	here     *world.World
+	here     *framework.Clients
 	operator installation
 )
 
@@ -57,7 +57,7 @@ func withOperator(m *testing.M) (code int, err error) {
 		return 1, fmt.Errorf("loading KUBECONFIG: %w", err)
 	}
 	config.QPS = -1
-	if here, err = world.New(config); err != nil {
+	if here, err = framework.NewClients(config); err != nil {
 		return 1, err
 	}
 	ctx := context.Background()

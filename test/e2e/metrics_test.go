@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestOperatorServesMetricsToWhomRBACAllows scrapes as a Prometheus does: with the token of a service account, and with
@@ -51,7 +51,7 @@ func TestOperatorServesMetricsToWhomRBACAllows(t *testing.T) {
 		_ = here.Kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), binding.Name, metav1.DeleteOptions{})
 	})
 	var metrics string
-	world.Eventually(t, "the operator to serve its metrics", func(context.Context) (bool, error) { // a refusal is remembered for 10 s
+	framework.Eventually(t, "the operator to serve its metrics", func(context.Context) (bool, error) { // a refusal is remembered for 10 s
 		var status int
 		status, metrics = get(t, client, pod, token)
 		return status == http.StatusOK, nil

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // replicas returns the operator's ready Pods, without Pods that are being deleted.
@@ -54,7 +54,7 @@ metadata: {name: example-at}
 spec:
   schedule: %q
   command: "echo Hello"
-`, world.Soon()), "apply", "-n", namespace, "-f", "-")
+`, framework.Soon()), "apply", "-n", namespace, "-f", "-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,9 +99,9 @@ func TestOperatorRolloutInterruptsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 10 {
-		here.Create(t, namespace, fmt.Sprintf("during-%d", i), "echo Hello", func(at *v1.At) { at.Spec.Schedule = world.Soon() })
+		here.Create(t, namespace, fmt.Sprintf("during-%d", i), "echo Hello", func(at *v1.At) { at.Spec.Schedule = framework.Soon() })
 	}
-	world.Eventually(t, "the other replica to lead", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the other replica to lead", func(ctx context.Context) (bool, error) {
 		now := leader(ctx)
 		return now != "" && now != first, nil
 	})
@@ -111,7 +111,7 @@ func TestOperatorRolloutInterruptsNothing(t *testing.T) {
 	if _, err := kubectl(t.Context(), "", "rollout", "status", "-n", operatorNamespace, "deployment/windlass-controller", "--timeout=180s"); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the former replicas to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the former replicas to be deleted", func(ctx context.Context) (bool, error) {
 		all, err := here.Kube.CoreV1().Pods(operatorNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=windlass"})
 		return err == nil && len(all.Items) == 2, err
 	})

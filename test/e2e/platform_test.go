@@ -15,7 +15,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestPlatformStartsAndStopsComponentsInOrder checks that a task fills the database before the App starts,
@@ -48,9 +48,9 @@ func TestPlatformStartsAndStopsComponentsInOrder(t *testing.T) {
 	if err := here.Windlass.WindlassV1alpha1().Platforms().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the deletion of the Database to begin", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the deletion of the Database to begin", func(ctx context.Context) (bool, error) {
 		db, err := here.Windlass.WindlassV1alpha1().Databases(name).Get(ctx, name+"-db", metav1.GetOptions{})
-		return apierrors.IsNotFound(err) || err == nil && db.DeletionTimestamp != nil, world.IgnoreNotFound(err)
+		return apierrors.IsNotFound(err) || err == nil && db.DeletionTimestamp != nil, framework.IgnoreNotFound(err)
 	})
 	pods, err := here.Kube.CoreV1().Pods(name).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -61,9 +61,9 @@ func TestPlatformStartsAndStopsComponentsInOrder(t *testing.T) {
 			t.Errorf("the Database is being deleted while Pod %s exists, in phase %s", pod.Name, pod.Status.Phase)
 		}
 	}
-	world.Eventually(t, "the Platform to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the Platform to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := here.Windlass.WindlassV1alpha1().Platforms().Get(ctx, name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
+		return apierrors.IsNotFound(err), framework.IgnoreNotFound(err)
 	})
 	if left, err := kubectl(t.Context(), "", "get", "pods,pvc,ats,apps,databases,externaldatabases", "-n", name, "-o", "name"); err != nil || left != "" {
 		t.Errorf("after the deletion of the Platform these objects remain: %s (%v)", left, err)

@@ -11,7 +11,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestPlatformReleasesAppAfterItsTask corrects a task that failed, and then changes the task and its App together.
@@ -74,7 +74,7 @@ func TestNamespaceWithServerOfItsExternalDatabaseIsDeleted(t *testing.T) {
 	if err := here.Kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the namespace to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the namespace to be deleted", func(ctx context.Context) (bool, error) {
 		list, err := here.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + namespace})
 		return err == nil && len(list.Items) == 0, err
 	})

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestOperatorThatIsInstalledAgainFinishesDeletions removes the operator before the objects whose finalizers it has to
@@ -36,14 +36,14 @@ func TestOperatorThatIsInstalledAgainFinishesDeletions(t *testing.T) {
 	if err := operator.install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the Platform and its Database to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the Platform and its Database to be deleted", func(ctx context.Context) (bool, error) {
 		left, err := kubectl(ctx, "", "get", "platforms,databases", "--all-namespaces", "--ignore-not-found", "-o", "name")
 		if err != nil && !strings.Contains(err.Error(), "the server doesn't have a resource type") { // its CRD was deleted
 			return false, nil
 		}
 		return left == "", nil
 	})
-	world.Eventually(t, "the CRDs that were being deleted to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the CRDs that were being deleted to be deleted", func(ctx context.Context) (bool, error) {
 		terminating, err := kubectl(ctx, "", "get", "crds", "-o", `jsonpath={.items[?(@.metadata.deletionTimestamp)].metadata.name}`)
 		return terminating == "", err
 	})

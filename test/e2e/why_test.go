@@ -11,8 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestWhyExplainsPodsThatDoNotRun explains objects with bin/kubectl-windlass.
@@ -67,7 +66,7 @@ func TestWhyExplainsPodsThatDoNotRun(t *testing.T) {
 			}
 			var output string
 			t.Cleanup(func() { t.Logf("kubectl windlass why %s:\n%s", c.of, output) })
-			world.Eventually(t, "why to find the cause", func(ctx context.Context) (found bool, err error) {
+			framework.Eventually(t, "why to find the cause", func(ctx context.Context) (found bool, err error) {
 				if output, err = why(ctx, fill(c.of), namespace); err != nil {
 					return false, err
 				}
@@ -85,7 +84,7 @@ func TestWhyExplainsPodsThatDoNotRun(t *testing.T) {
 
 // why returns the output of kubectl windlass why.
 func why(ctx context.Context, object, namespace string) (string, error) {
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		return "", err
 	}

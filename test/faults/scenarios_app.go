@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 const windlass = v1alpha1.GroupName
@@ -27,7 +27,7 @@ var apps = kind[v1alpha1.AppSpec]{
 
 // everythingButRun returns a full spec without beforeRollout, which rolloutScenarios have.
 func everythingButRun() v1alpha1.AppSpec {
-	spec := world.EverythingOfApp()
+	spec := framework.EverythingOfApp()
 	spec.BeforeRollout = nil
 	return spec
 }
@@ -35,12 +35,12 @@ func everythingButRun() v1alpha1.AppSpec {
 // changesButRun returns the changes of all fields except beforeRollout. An App that gets this field runs no command for a
 // template that is released, so that it differs from an App that was created with it.
 func changesButRun() map[string][]func(*v1alpha1.AppSpec) {
-	changes := maps.Clone(world.ChangesOfApp)
+	changes := maps.Clone(framework.ChangesOfApp)
 	delete(changes, "beforeRollout")
 	return changes
 }
 
-// createAppReferences creates the objects that world.EverythingOfApp refers to.
+// createAppReferences creates the objects that framework.EverythingOfApp refers to.
 func createAppReferences(u *user) {
 	createPaymentSecret(u)
 	createCredentialsSecret(u)

@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 var databases = kind[v1alpha1.DatabaseSpec]{
-	name: "database", resource: "databases", orphaned: []string{"statefulsets/shop", "secrets/shop-credentials", "persistentvolumeclaims/shop"}, fullSpec: world.EverythingOfDatabase, changes: world.ChangesOfDatabase, createReferences: noAction,
+	name: "database", resource: "databases", orphaned: []string{"statefulsets/shop", "secrets/shop-credentials", "persistentvolumeclaims/shop"}, fullSpec: framework.EverythingOfDatabase, changes: framework.ChangesOfDatabase, createReferences: noAction,
 	object: func(_ *user, spec v1alpha1.DatabaseSpec) metav1.Object {
 		return &v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: spec}
 	},
@@ -22,7 +22,7 @@ func noAction(*user) {}
 
 var externalDatabases = kind[v1alpha1.ExternalDatabaseSpec]{
 	name: "externaldatabase", resource: "externaldatabases", sql: true, orphaned: []string{"secrets/shop-credentials", "sql/database/shop-ns", "sql/role/clerk-ns"},
-	fullSpec: world.EverythingOfExternalDatabase, changes: world.ChangesOfExternalDatabase, createReferences: createConnectionSecrets,
+	fullSpec: framework.EverythingOfExternalDatabase, changes: framework.ChangesOfExternalDatabase, createReferences: createConnectionSecrets,
 	object: func(u *user, spec v1alpha1.ExternalDatabaseSpec) metav1.Object {
 		return &v1alpha1.ExternalDatabase{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: withUniqueNames(spec, u)}
 	},

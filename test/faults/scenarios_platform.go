@@ -8,13 +8,13 @@ import (
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/conditions"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 var platforms = kind[v1alpha1.PlatformSpec]{
 	name: "platform", resource: "platforms", sql: true,
 	orphaned: []string{"apps/ns-web", "databases/ns-db", "externaldatabases/ns-outside", "ats/ns-task", "deployments/ns-web", "persistentvolumeclaims/ns-db", "sql/database/shop-ns"},
-	fullSpec: everythingButRunOfPlatform, changes: world.ChangesOfPlatform,
+	fullSpec: everythingButRunOfPlatform, changes: framework.ChangesOfPlatform,
 	createReferences: func(u *user) { createAppReferences(u); createConnectionSecrets(u) },
 	object: func(u *user, spec v1alpha1.PlatformSpec) metav1.Object {
 		spec = *spec.DeepCopy()
@@ -30,8 +30,8 @@ var platforms = kind[v1alpha1.PlatformSpec]{
 
 // everythingButRunOfPlatform returns a full spec whose App has no beforeRollout: see everythingButRun.
 func everythingButRunOfPlatform() v1alpha1.PlatformSpec {
-	spec := world.EverythingOfPlatform()
-	spec.Components[world.WebComponent].App.BeforeRollout = nil
+	spec := framework.EverythingOfPlatform()
+	spec.Components[framework.WebComponent].App.BeforeRollout = nil
 	return spec
 }
 
@@ -39,16 +39,16 @@ func everythingButRunOfPlatform() v1alpha1.PlatformSpec {
 // this component.
 func setManagementState(state v1alpha1.ManagementState) step {
 	return platforms.update(func(s *v1alpha1.PlatformSpec) {
-		s.Components[world.WebComponent].ManagementState = state
-		s.Components[world.TaskComponent].DependsOn = nil
+		s.Components[framework.WebComponent].ManagementState = state
+		s.Components[framework.TaskComponent].DependsOn = nil
 	})
 }
 
 // released is a Platform whose App depends on its task.
 var released = platforms.with(func(s *v1alpha1.PlatformSpec) {
-	s.Components[world.TaskComponent].DependsOn = nil
-	web := &s.Components[world.WebComponent]
-	web.DependsOn = append(web.DependsOn, s.Components[world.TaskComponent].Name)
+	s.Components[framework.TaskComponent].DependsOn = nil
+	web := &s.Components[framework.WebComponent]
+	web.DependsOn = append(web.DependsOn, s.Components[framework.TaskComponent].Name)
 })
 
 // The image of the App and the command of the task in the second release.
@@ -59,8 +59,8 @@ const (
 
 // release changes the App and the task together.
 var release = released.update(func(s *v1alpha1.PlatformSpec) {
-	s.Components[world.WebComponent].App.Image = secondImage
-	s.Components[world.TaskComponent].At.Command = []string{secondCommand}
+	s.Components[framework.WebComponent].App.Image = secondImage
+	s.Components[framework.TaskComponent].At.Command = []string{secondCommand}
 })
 
 // checkRelease checks that the App had its former image until the task of the second release had succeeded, that no

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 	"windlass.dev/windlass/test/postgres"
 )
 
@@ -33,7 +33,7 @@ func startHarness(t *testing.T) (*harness, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cluster.Start(dir)
+	c, err := framework.StartCluster(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func startHarness(t *testing.T) (*harness, func()) {
 			t.Fatal(err)
 		}
 	}
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

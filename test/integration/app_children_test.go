@@ -9,14 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestReconcileRemovesConflictingForeignFields sets fields of children as another client. The API server refuses an
 // object that has both these fields and the fields that the operator sets.
 func TestReconcileRemovesConflictingForeignFields(t *testing.T) {
 	t.Parallel()
-	client, fresh, namespace := dynamicClient(t), apps.createReady(t, world.EverythingOfApp()), apps.createReady(t, world.EverythingOfApp())
+	client, fresh, namespace := dynamicClient(t), apps.createReady(t, framework.EverythingOfApp()), apps.createReady(t, framework.EverythingOfApp())
 	for _, args := range [][]string{
 		{"set", "env", "deployment/shop", "KEY=theirs", "DATABASE_URL=theirs"},
 		{"patch", "deployment", "shop", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"app","readinessProbe":{"httpGet":null,"tcpSocket":{"port":1}}}]}}}}`},
@@ -34,7 +34,7 @@ func TestReconcileKeepsForeignFields(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.CreateReferences(t, namespace)
-	shared.CreateApp(t, namespace, "shop", world.EverythingOfApp())
+	shared.CreateApp(t, namespace, "shop", framework.EverythingOfApp())
 	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 	for _, args := range [][]string{
 		{"annotate", "service/shop", "theirs=yes"},
@@ -73,11 +73,11 @@ func TestReconcileDeletesChildrenOfRemovedAppFields(t *testing.T) {
 	t.Parallel()
 	namespace, client := shared.NewNamespace(t), dynamicClient(t)
 	shared.CreateReferences(t, namespace)
-	shared.CreateApp(t, namespace, "shop", world.EverythingOfApp())
+	shared.CreateApp(t, namespace, "shop", framework.EverythingOfApp())
 	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 	for _, wanted := range []bool{false, true} {
 		shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) {
-			app.Spec = world.EverythingOfApp()
+			app.Spec = framework.EverythingOfApp()
 			if !wanted {
 				app.Spec = v1alpha1.AppSpec{Image: "shop:1"}
 			}
@@ -85,7 +85,7 @@ func TestReconcileDeletesChildrenOfRemovedAppFields(t *testing.T) {
 		shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 		for _, resource := range apps.children {
 			always := resource.Resource == "deployments" || resource.Resource == "services"
-			world.Eventually(t, resource.Resource+" to match the App", func(context.Context) (bool, error) {
+			framework.Eventually(t, resource.Resource+" to match the App", func(context.Context) (bool, error) {
 				return (resource.get(t, client, namespace) != nil) == (wanted || always), nil
 			})
 		}

@@ -16,11 +16,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
-// smallest returns a spec with only the required fields of App, and a readiness probe: see world.ProbedApp.
-func smallest() v1alpha1.AppSpec { return world.ProbedApp("shop:1") }
+// smallest returns a spec with only the required fields of App, and a readiness probe: see framework.ProbedApp.
+func smallest() v1alpha1.AppSpec { return framework.ProbedApp("shop:1") }
 
 func TestAppWaitsForReferencedSecret(t *testing.T) {
 	t.Parallel()
@@ -46,7 +46,7 @@ func TestAppWaitsForReferencedSecret(t *testing.T) {
 		t.Error("a changed label of the Secret replaced the Pods")
 	}
 	patchSecret(t, namespace, "key", `{"stringData":{"KEY":"two"}}`)
-	world.Eventually(t, "the Pods to be replaced", func(context.Context) (bool, error) { return podDigest(t, namespace, "shop") != digest, nil })
+	framework.Eventually(t, "the Pods to be replaced", func(context.Context) (bool, error) { return podDigest(t, namespace, "shop") != digest, nil })
 	shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 }
 

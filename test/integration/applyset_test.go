@@ -21,7 +21,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestApplySetPrunesNoChild applies an object of each kind three times with `kubectl apply --prune --applyset`.
@@ -153,7 +153,7 @@ func reconcileOnce(t *testing.T, objects dynamic.ResourceInterface, name string)
 		if err != nil {
 			t.Fatal(err)
 		}
-		world.Eventually(t, "the object to be reconciled", func(ctx context.Context) (bool, error) {
+		framework.Eventually(t, "the object to be reconciled", func(ctx context.Context) (bool, error) {
 			object, err := objects.Get(ctx, name, metav1.GetOptions{})
 			return err == nil && isPaused(object) == (value == `"true"`), err
 		})

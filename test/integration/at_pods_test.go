@@ -19,26 +19,24 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 const trackingFinalizer = "windlass.dev/command-tracking"
 
 // startEndless creates an At whose command does not end, and returns its Pod once the Pod runs.
-func startEndless(t *testing.T, p *place.Place, namespace, name string) *corev1.Pod {
+func startEndless(t *testing.T, p *framework.Installation, namespace, name string) *corev1.Pod {
 	t.Helper()
 	p.Create(t, namespace, name, "sleep infinity", nil)
 	return runningPod(t, p, namespace, name+"-pod")
 }
 
 // runningPod returns a Pod once it runs and has the finalizer.
-func runningPod(t *testing.T, p *place.Place, namespace, name string) (pod *corev1.Pod) {
+func runningPod(t *testing.T, p *framework.Installation, namespace, name string) (pod *corev1.Pod) {
 	t.Helper()
-	world.Eventually(t, "Pod "+name+" to run", func(ctx context.Context) (_ bool, err error) {
+	framework.Eventually(t, "Pod "+name+" to run", func(ctx context.Context) (_ bool, err error) {
 		pod, err = p.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-		return err == nil && pod.Status.Phase == corev1.PodRunning, world.IgnoreNotFound(err)
+		return err == nil && pod.Status.Phase == corev1.PodRunning, framework.IgnoreNotFound(err)
 	})
 	if !slices.Contains(pod.Finalizers, trackingFinalizer) {
 		t.Errorf("Pod %s has the finalizers %v", name, pod.Finalizers)
@@ -49,25 +47,25 @@ func runningPod(t *testing.T, p *place.Place, namespace, name string) (pod *core
 // awaitReleased waits until the operator has removed the finalizer of a Pod.
 func awaitReleased(t *testing.T, namespace, name string) {
 	t.Helper()
-	world.Eventually(t, "Pod "+name+" to be released", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "Pod "+name+" to be released", func(ctx context.Context) (bool, error) {
 		pod, err := shared.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && len(pod.Finalizers) == 0, err
 	})
 }
 
 // awaitGone waits until the Pod with a UID does not exist.
-func awaitGone(t *testing.T, p *place.Place, pod *corev1.Pod) {
+func awaitGone(t *testing.T, p *framework.Installation, pod *corev1.Pod) {
 	t.Helper()
-	world.Eventually(t, "Pod "+pod.Name+" to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "Pod "+pod.Name+" to be deleted", func(ctx context.Context) (bool, error) {
 		live, err := p.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err) || err == nil && live.UID != pod.UID, world.IgnoreNotFound(err)
+		return apierrors.IsNotFound(err) || err == nil && live.UID != pod.UID, framework.IgnoreNotFound(err)
 	})
 }
 
 // checkCreatedOnce checks that one Pod of a name was created in a namespace.
-func checkCreatedOnce(t *testing.T, p *place.Place, namespace, name string) {
+func checkCreatedOnce(t *testing.T, p *framework.Installation, namespace, name string) {
 	t.Helper()
-	created, err := p.Requests(func(r cluster.Request) bool {
+	created, err := p.Requests(func(r framework.Request) bool {
 		return r.Verb == "create" && r.ObjectRef.Resource == "pods" && r.ObjectRef.Subresource == "" && r.ObjectRef.Namespace == namespace && r.ObjectRef.Name == name && r.ResponseStatus.Code < 400
 	})
 	if err != nil || len(created) != 1 {
@@ -76,14 +74,14 @@ func checkCreatedOnce(t *testing.T, p *place.Place, namespace, name string) {
 }
 
 // waysToLose are the ways in which an At loses its Pod.
-var waysToLose = map[string]func(context.Context, *place.Place, *corev1.Pod) error{
-	"deletion": func(ctx context.Context, p *place.Place, pod *corev1.Pod) error {
+var waysToLose = map[string]func(context.Context, *framework.Installation, *corev1.Pod) error{
+	"deletion": func(ctx context.Context, p *framework.Installation, pod *corev1.Pod) error {
 		return p.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
 	},
-	"force": func(ctx context.Context, p *place.Place, pod *corev1.Pod) error {
+	"force": func(ctx context.Context, p *framework.Installation, pod *corev1.Pod) error {
 		return p.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 	},
-	"eviction": func(ctx context.Context, p *place.Place, pod *corev1.Pod) error {
+	"eviction": func(ctx context.Context, p *framework.Installation, pod *corev1.Pod) error {
 		return p.Kube.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}})
 	},
 }
@@ -98,7 +96,7 @@ func TestAtWhosePodIsLostFailsOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			at := shared.InPhase(t, namespace, "lost", v1.AtDone)
-			if got := message(at); world.Reason(at, v1.AtFailed) != "BackoffLimitExceeded" || !strings.Contains(got, "The Pod was deleted") {
+			if got := message(at); framework.Reason(at, v1.AtFailed) != "BackoffLimitExceeded" || !strings.Contains(got, "The Pod was deleted") {
 				t.Errorf("the At says %q", got)
 			}
 			awaitGone(t, shared, pod)
@@ -152,7 +150,7 @@ func TestOrphanedPodHasNoFinalizer(t *testing.T) {
 	if _, err := shared.Kubectl(t.Context(), "", "delete", "-n", namespace, "at/orphan", "--cascade=orphan"); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the Pod to be released", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the Pod to be released", func(ctx context.Context) (bool, error) {
 		live, err := shared.Kube.CoreV1().Pods(namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 		if err == nil && (live.UID != pod.UID || live.DeletionTimestamp != nil) {
 			t.Error("the Pod was deleted")
@@ -171,7 +169,7 @@ func TestBeforeRolloutWhosePodIsDeletedFails(t *testing.T) {
 	if err := waysToLose["eviction"](t.Context(), shared, pod); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the App to fail", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the App to fail", func(ctx context.Context) (bool, error) {
 		app, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Get(ctx, "web", metav1.GetOptions{})
 		return err == nil && reason(app) == "BeforeRolloutFailed" && strings.Contains(message(app), "The Pod was deleted"), err
 	})
@@ -182,8 +180,8 @@ func TestBeforeRolloutWhosePodIsDeletedFails(t *testing.T) {
 // TestPodsThatChangeWhileOperatorIsDown stops the operator, as a drain of its own node does.
 func TestPodsThatChangeWhileOperatorIsDown(t *testing.T) {
 	t.Parallel()
-	p := ownPlace(t)
-	first := place.Launch(t, p.Cluster)
+	p := framework.Own(t)
+	first := framework.Launch(t, p.Cluster)
 	pods := map[string]*corev1.Pod{}
 	for _, name := range []string{"again", "deletion", "force", "eviction", "orphan", "gone"} {
 		pods[name] = startEndless(t, p, "default", name)
@@ -197,7 +195,7 @@ func TestPodsThatChangeWhileOperatorIsDown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	world.Eventually(t, "the command to end", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the command to end", func(ctx context.Context) (bool, error) {
 		live, err := p.Kube.CoreV1().Pods("default").Get(ctx, ended.Name, metav1.GetOptions{})
 		return err == nil && live.Status.Phase == corev1.PodSucceeded, err
 	})
@@ -211,24 +209,24 @@ func TestPodsThatChangeWhileOperatorIsDown(t *testing.T) {
 	}
 	p.Create(t, "default", "again", "exit 0", nil)
 
-	second := place.Launch(t, p.Cluster)
+	second := framework.Launch(t, p.Cluster)
 	defer second.Terminate()
 	for name := range waysToLose {
-		if at := p.InPhase(t, "default", name, v1.AtDone); world.Reason(at, v1.AtFailed) == "" {
+		if at := p.InPhase(t, "default", name, v1.AtDone); framework.Reason(at, v1.AtFailed) == "" {
 			t.Errorf("At %s did not fail", name)
 		}
 		awaitGone(t, p, pods[name])
 		checkCreatedOnce(t, p, "default", pods[name].Name)
 	}
 	for _, name := range []string{"ended", "again"} {
-		if at := p.InPhase(t, "default", name, v1.AtDone); world.Reason(at, v1.AtComplete) == "" {
+		if at := p.InPhase(t, "default", name, v1.AtDone); framework.Reason(at, v1.AtComplete) == "" {
 			t.Errorf("At %s did not succeed: %s", name, message(at))
 		}
 	}
 	checkCreatedOnce(t, p, "default", ended.Name)
 	awaitGone(t, p, ended)
 	awaitGone(t, p, pods["gone"])
-	world.Eventually(t, "the orphaned Pod to be released", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the orphaned Pod to be released", func(ctx context.Context) (bool, error) {
 		live, err := p.Kube.CoreV1().Pods("default").Get(ctx, pods["orphan"].Name, metav1.GetOptions{})
 		return err == nil && live.DeletionTimestamp == nil && len(live.Finalizers) == 0, err
 	})
@@ -238,8 +236,8 @@ func TestPodsThatChangeWhileOperatorIsDown(t *testing.T) {
 // removed before its Ats.
 func TestUninstalledOperatorLeavesNoPodBehind(t *testing.T) {
 	t.Parallel()
-	p := ownPlace(t)
-	operator := place.Launch(t, p.Cluster)
+	p := framework.Own(t)
+	operator := framework.Launch(t, p.Cluster)
 	pod := startEndless(t, p, "default", "left")
 	operator.Terminate()
 	theirs := "example.com/theirs"
@@ -258,9 +256,9 @@ func TestUninstalledOperatorLeavesNoPodBehind(t *testing.T) {
 }
 
 // runReadme runs the code block of README.md that contains a text.
-func runReadme(t *testing.T, p *place.Place, text string) {
+func runReadme(t *testing.T, p *framework.Installation, text string) {
 	t.Helper()
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

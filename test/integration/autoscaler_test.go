@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestAppYieldsToAutoscalerOfOthers creates a HorizontalPodAutoscaler for the Deployment of an App. The controller of
@@ -66,7 +66,7 @@ func TestAppYieldsToAutoscalerOfOthers(t *testing.T) {
 		t.Errorf("the advice replaced the Pods %q by %q", before, after)
 	}
 	scaleDeployment(t, namespace, 2)
-	world.Eventually(t, "the operator to change the number of replicas back", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the operator to change the number of replicas back", func(ctx context.Context) (bool, error) {
 		deployment, err := shared.Kube.AppsV1().Deployments(namespace).Get(ctx, "shop", metav1.GetOptions{})
 		return err == nil && *deployment.Spec.Replicas == 7, err
 	})

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 )
 
 func TestBugReportHasObjectsAndNoSecrets(t *testing.T) {
@@ -25,7 +25,7 @@ func TestBugReportHasObjectsAndNoSecrets(t *testing.T) {
 	shared.DatabaseIn(t, namespace, "orders", v1alpha1.DatabaseDeploying)
 	password := string(shared.Credentials(t, namespace, "orders").Data["password"])
 
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

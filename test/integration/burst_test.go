@@ -12,8 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // crowd is the number of Ats that are due at one instant, far more than the operator reconciles at a time. creators is
@@ -22,12 +21,12 @@ const crowd, creators = 200, 10
 
 func TestAtsDueTogetherRunOnceEach(t *testing.T) {
 	t.Parallel()
-	c := ownPlace(t)
-	p := place.Launch(t, c.Cluster)
+	c := framework.Own(t)
+	p := framework.Launch(t, c.Cluster)
 	defer p.Terminate()
 	createCrowd(t, c)
 	var ats *v1.AtList
-	world.Eventually(t, "every At to be Done", func(ctx context.Context) (_ bool, err error) {
+	framework.Eventually(t, "every At to be Done", func(ctx context.Context) (_ bool, err error) {
 		if ats, err = c.Windlass.CnatV1().Ats("default").List(ctx, metav1.ListOptions{}); err != nil {
 			return false, err
 		}
@@ -51,7 +50,7 @@ func TestAtsDueTogetherRunOnceEach(t *testing.T) {
 
 // createCrowd creates Ats that are due at one instant. It measures the creation in a dry run, to select an instant
 // that is later than the creation of the last At.
-func createCrowd(t *testing.T, c *place.Place) {
+func createCrowd(t *testing.T, c *framework.Installation) {
 	t.Helper()
 	create := func(due time.Time, opts metav1.CreateOptions) time.Duration {
 		begun := time.Now()

@@ -11,14 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/framework"
 )
 
 func TestCacheOmitsDataOfForeignSecretsAndConfigMaps(t *testing.T) {
 	t.Parallel()
 	const each, size, limit = 25, 1_000_000, 1 << 20
-	p := ownPlace(t)
-	controller := place.Launch(t, p.Cluster, "--pprof")
+	p := framework.Own(t)
+	controller := framework.Launch(t, p.Cluster, "--pprof")
 	defer controller.Terminate()
 	p.CreateApp(t, "default", "warm", smallest())
 	p.AppIn(t, "default", "warm", v1alpha1.AppReady)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 func TestReconcileRecreatesDeletedChildren(t *testing.T) {
@@ -23,7 +23,7 @@ func TestReconcileRecreatesDeletedChildren(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			world.Eventually(t, c.Resource+" to be created again", func(context.Context) (bool, error) {
+			framework.Eventually(t, c.Resource+" to be created again", func(context.Context) (bool, error) {
 				again := c.get(t, client, namespace)
 				return again != nil && again.GetUID() != before.GetUID(), nil
 			})
@@ -94,7 +94,7 @@ func TestDeletionCascadesToChildrenUnlessOrphaned(t *testing.T) {
 						}
 						continue
 					}
-					world.Eventually(t, c.Resource+" to be deleted", func(context.Context) (bool, error) { return c.get(t, client, namespace) == nil, nil })
+					framework.Eventually(t, c.Resource+" to be deleted", func(context.Context) (bool, error) { return c.get(t, client, namespace) == nil, nil })
 				}
 				if stays { // a new owner with this name does not adopt the orphans
 					o.create(t, shared, namespace)

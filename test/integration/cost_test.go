@@ -16,9 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 func TestOwnerCostsOneCreatePerChildAndOneStatusWritePerPhase(t *testing.T) {
@@ -26,7 +24,7 @@ func TestOwnerCostsOneCreatePerChildAndOneStatusWritePerPhase(t *testing.T) {
 		namespace := shared.NewNamespace(t)
 		createEverything(t, o, shared, namespace)
 		requests := func() []string {
-			return requestsWith(t, func(r cluster.Request) bool { return o.concerns(r, namespace) })
+			return requestsWith(t, func(r framework.Request) bool { return o.concerns(r, namespace) })
 		}
 		want, made := o.requests(namespace), requests()
 		reads := func(lines []string) []string { // sorted, because their order does not matter
@@ -66,8 +64,8 @@ func TestOwnerCostsOneCreatePerChildAndOneStatusWritePerPhase(t *testing.T) {
 
 func TestRestartCostsOnlyReadsOfSecrets(t *testing.T) {
 	t.Parallel()
-	p := ownPlace(t)
-	first := place.Launch(t, p.Cluster)
+	p := framework.Own(t)
+	first := framework.Launch(t, p.Cluster)
 	var want []string
 	for _, o := range owners {
 		namespace := "of-" + o.name
@@ -78,14 +76,14 @@ func TestRestartCostsOnlyReadsOfSecrets(t *testing.T) {
 		createEverything(t, o, p, namespace)
 	}
 	first.Terminate()
-	about := func(r cluster.Request) bool {
+	about := func(r framework.Request) bool {
 		return (strings.HasPrefix(r.ObjectRef.Namespace, "of-") || strings.HasPrefix(r.ObjectRef.Name, "of-")) && r.Verb != "watch"
 	}
 	before := controllerRequests(t, p.Cluster, about)
-	second := place.Launch(t, p.Cluster)
+	second := framework.Launch(t, p.Cluster)
 	for _, o := range owners {
 		reconciled := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + o.name + `",result="requeue_after"\} [1-9]`)
-		world.Eventually(t, o.name+" to be reconciled", func(context.Context) (bool, error) { return reconciled.MatchString(second.Get(t, "/metrics")), nil })
+		framework.Eventually(t, o.name+" to be reconciled", func(context.Context) (bool, error) { return reconciled.MatchString(second.Get(t, "/metrics")), nil })
 	}
 	second.Terminate()
 	// Objects are reconciled in any order.

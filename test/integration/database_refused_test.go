@@ -14,8 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // obstacle is something in a namespace that makes the API server reject the Pod of a Database.
@@ -35,7 +34,7 @@ var noPods = obstacle{
 		if err != nil {
 			t.Fatal(err)
 		}
-		world.Eventually(t, "the quota to be known", func(ctx context.Context) (bool, error) {
+		framework.Eventually(t, "the quota to be known", func(ctx context.Context) (bool, error) {
 			is, err := shared.Kube.CoreV1().ResourceQuotas(namespace).Get(ctx, "small", metav1.GetOptions{})
 			return err == nil && len(is.Status.Hard) > 0, err
 		})
@@ -82,7 +81,7 @@ var obstacles = map[string]obstacle{
 				`"validations":[{"expression":"false","message":"no Pods on Sundays"}]}}`)
 			apply(t, kind+`Binding",`+metadata+`"spec":{"policyName":"`+namespace+`","validationActions":["Deny"],`+
 				`"matchResources":{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"`+namespace+`"}}}}}`)
-			world.Eventually(t, "the policy to be in force", func(ctx context.Context) (bool, error) {
+			framework.Eventually(t, "the policy to be in force", func(ctx context.Context) (bool, error) {
 				pod := &corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Name: "probe"},
 					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
@@ -129,7 +128,7 @@ func TestDatabaseSaysWhyItsPodIsRefused(t *testing.T) {
 			t.Parallel()
 			namespace := shared.NewNamespace(t)
 			o.create(t, namespace)
-			spec := world.SmallestDatabase()
+			spec := framework.SmallestDatabase()
 			spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")}
 			shared.CreateDatabase(t, namespace, "shop", spec)
 			refused(t, namespace, o)
@@ -161,9 +160,9 @@ func TestDatabaseCompliesWithPodSecurity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared.CreateDatabase(t, namespace, "shop", world.SmallestDatabase())
+	shared.CreateDatabase(t, namespace, "shop", framework.SmallestDatabase())
 	shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
-	sent, err := shared.Requests(func(r cluster.Request) bool {
+	sent, err := shared.Requests(func(r framework.Request) bool {
 		of := r.ObjectRef
 		return r.User.Username == controllerUser && r.Verb == "create" && of.Resource == "pods" && of.Namespace == namespace
 	})

@@ -16,15 +16,14 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // createReadyDatabase creates a Database "shop" in a new namespace, and returns the namespace when the Database is
 // Ready. change modifies the smallest spec, and may be nil.
 func createReadyDatabase(t *testing.T, change func(*v1alpha1.DatabaseSpec)) string {
 	t.Helper()
-	spec := world.SmallestDatabase()
+	spec := framework.SmallestDatabase()
 	if change != nil {
 		change(&spec)
 	}
@@ -72,15 +71,15 @@ func TestDatabaseDeletionAppliesPolicyToVolume(t *testing.T) {
 				shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) { db.Spec.DeletionPolicy = c.last })
 			}
 			deleteDatabase(t, namespace)
-			world.Eventually(t, "the StatefulSet to be deleted", func(ctx context.Context) (bool, error) {
+			framework.Eventually(t, "the StatefulSet to be deleted", func(ctx context.Context) (bool, error) {
 				_, err := shared.Kube.AppsV1().StatefulSets(namespace).Get(ctx, "shop", metav1.GetOptions{})
 				return apierrors.IsNotFound(err), nil
 			})
 			if !c.stays {
-				world.Eventually(t, "the claim to be deleted", func(context.Context) (bool, error) { return claimOf(t, namespace) == nil, nil })
+				framework.Eventually(t, "the claim to be deleted", func(context.Context) (bool, error) { return claimOf(t, namespace) == nil, nil })
 				return
 			}
-			shared.CreateDatabase(t, namespace, "shop", world.SmallestDatabase())
+			shared.CreateDatabase(t, namespace, "shop", framework.SmallestDatabase())
 			shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
 			if after := claimOf(t, namespace); after == nil || after.UID != before.UID || after.DeletionTimestamp != nil || after.Spec.VolumeName != before.Spec.VolumeName {
 				t.Errorf("the claim was %v and is %v, want the same claim", before, after)
@@ -105,7 +104,7 @@ func TestRetainDuringDeletionKeepsVolume(t *testing.T) {
 	}
 	shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
 	pause("false")
-	world.Eventually(t, "the Database to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the Database to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := shared.Windlass.WindlassV1alpha1().Databases(namespace).Get(ctx, "shop", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
@@ -160,7 +159,7 @@ func TestDatabaseExpandsVolumeIfClassAllows(t *testing.T) {
 
 func TestAPIServerExplainsRejectedDatabaseChanges(t *testing.T) {
 	t.Parallel()
-	namespace := createReadyDatabase(t, func(spec *v1alpha1.DatabaseSpec) { *spec = world.EverythingOfDatabase() })
+	namespace := createReadyDatabase(t, func(spec *v1alpha1.DatabaseSpec) { *spec = framework.EverythingOfDatabase() })
 	for name, c := range map[string]struct{ patch, want string }{
 		"a later version":    {`{"version":"18"}`, "create another Database of the new version, and copy the data with pg_dump and psql"},
 		"an earlier version": {`{"version":"16"}`, "create another Database of the new version, and copy the data with pg_dump and psql"},
@@ -189,7 +188,7 @@ func TestAPIServerExplainsRejectedDatabaseChanges(t *testing.T) {
 // or 422.
 func refusedWrites(t *testing.T, namespace string) (refused []string) {
 	t.Helper()
-	found, err := shared.Requests(func(r cluster.Request) bool {
+	found, err := shared.Requests(func(r framework.Request) bool {
 		return r.User.Username == controllerUser && r.ObjectRef.Namespace == namespace && (r.ResponseStatus.Code == 422 || r.ResponseStatus.Code == 403 || r.ResponseStatus.Code == 400)
 	})
 	if err != nil {
@@ -236,7 +235,7 @@ func TestInvalidDatabasesAreRejectedAndCreateNothing(t *testing.T) {
 		})
 	}
 	for name, want := range map[string]string{strings.Repeat("a", 53): "52 characters", "1a": "beginning with a letter", "a.b": "lower-case letters"} {
-		text, err := json.Marshal(map[string]any{"apiVersion": "windlass.dev/v1alpha1", "kind": "Database", "metadata": map[string]any{"name": name}, "spec": world.SmallestDatabase()})
+		text, err := json.Marshal(map[string]any{"apiVersion": "windlass.dev/v1alpha1", "kind": "Database", "metadata": map[string]any{"name": name}, "spec": framework.SmallestDatabase()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +247,7 @@ func TestInvalidDatabasesAreRejectedAndCreateNothing(t *testing.T) {
 		t.Errorf("the controller sent requests for refused Databases: %v", made)
 	}
 	// The longest names of the Database, its owner and its database are valid.
-	spec := world.SmallestDatabase()
+	spec := framework.SmallestDatabase()
 	spec.Owner, spec.DatabaseName = strings.Repeat("o", 63), strings.Repeat("d", 63)
 	longest := strings.Repeat("a", 52)
 	shared.CreateDatabase(t, namespace, longest, spec)
@@ -264,7 +263,7 @@ func TestAppWaitsForDatabase(t *testing.T) {
 	if ready := meta.FindStatusCondition(waiting.Status.Conditions, "Ready"); !strings.Contains(ready.Message, "Secret shop-credentials") {
 		t.Errorf("the message is %q, want a message with Secret shop-credentials", ready.Message)
 	}
-	shared.CreateDatabase(t, namespace, "shop", world.SmallestDatabase())
+	shared.CreateDatabase(t, namespace, "shop", framework.SmallestDatabase())
 	shared.AppIn(t, namespace, "storefront", v1alpha1.AppReady)
 	d, err := shared.Kube.AppsV1().Deployments(namespace).Get(t.Context(), "storefront", metav1.GetOptions{})
 	if err != nil {
@@ -279,7 +278,7 @@ func TestAppWaitsForDatabase(t *testing.T) {
 	// A new password replaces the Pods of the App, and goes to the server.
 	digest, revision := podDigest(t, namespace, "storefront"), settingsRevision(t, namespace)
 	patchSecret(t, namespace, "shop-credentials", `{"stringData":{"password":"changed"}}`)
-	world.Eventually(t, "the Pods of the App to be replaced, and the settings to change", func(context.Context) (bool, error) {
+	framework.Eventually(t, "the Pods of the App to be replaced, and the settings to change", func(context.Context) (bool, error) {
 		return podDigest(t, namespace, "storefront") != digest && settingsRevision(t, namespace) != revision, nil
 	})
 	shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)

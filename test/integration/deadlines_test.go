@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // patch merges JSON into the spec of an At.
@@ -31,7 +31,7 @@ func patch(t *testing.T, namespace, name, spec string) {
 // podGone waits until a Pod no longer exists.
 func podGone(t *testing.T, namespace, name string) {
 	t.Helper()
-	world.Eventually(t, "Pod "+name+" to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "Pod "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := shared.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
@@ -41,7 +41,7 @@ func podGone(t *testing.T, namespace, name string) {
 func newPod(t *testing.T, namespace, name string, not types.UID) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
-	world.Eventually(t, "a new Pod "+name+" to run", func(ctx context.Context) (_ bool, err error) {
+	framework.Eventually(t, "a new Pod "+name+" to run", func(ctx context.Context) (_ bool, err error) {
 		pod, err = shared.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
@@ -62,7 +62,7 @@ func TestAtFollowsEditedSchedule(t *testing.T) {
 	patch(t, namespace, "earlier", `{"schedule":"2020-01-01T01:00:00+01:00"}`)
 	shared.InPhase(t, namespace, "earlier", v1.AtDone)
 
-	shared.Create(t, namespace, "later", "echo Hello", func(at *v1.At) { at.Spec.Schedule = world.Soon() })
+	shared.Create(t, namespace, "later", "echo Hello", func(at *v1.At) { at.Spec.Schedule = framework.Soon() })
 	patch(t, namespace, "later", `{"schedule":"2099-01-01T00:00:00Z"}`)
 	shared.Create(t, namespace, "marker", "echo Hello", func(at *v1.At) { at.Spec.Schedule = time.Now().Add(10 * time.Second).UTC().Format(time.RFC3339) })
 	shared.InPhase(t, namespace, "marker", v1.AtDone) // by then the first schedule has passed
@@ -88,7 +88,7 @@ func TestAtFailsAfterStartingDeadline(t *testing.T) {
 	limit := int64(60)
 	shared.Create(t, namespace, "missed", "echo Hello", func(at *v1.At) { at.Spec.StartingDeadlineSeconds = &limit })
 	at := shared.InPhase(t, namespace, "missed", v1.AtDone)
-	if got := world.Reason(at, v1.AtFailed); got != "DeadlineExceeded" {
+	if got := framework.Reason(at, v1.AtFailed); got != "DeadlineExceeded" {
 		t.Errorf("the reason of condition Failed is %q, want DeadlineExceeded", got)
 	}
 	podGone(t, namespace, "missed-pod")
@@ -100,7 +100,7 @@ func TestAtFailsAfterActiveDeadlineAndKeepsItsPod(t *testing.T) {
 	limit := int64(2)
 	shared.Create(t, namespace, "slow", "sleep infinity", func(at *v1.At) { at.Spec.ActiveDeadlineSeconds = &limit })
 	at := shared.InPhase(t, namespace, "slow", v1.AtDone)
-	if got := world.Reason(at, v1.AtFailed); got != "DeadlineExceeded" {
+	if got := framework.Reason(at, v1.AtFailed); got != "DeadlineExceeded" {
 		t.Errorf("the reason of condition Failed is %q, want DeadlineExceeded", got)
 	}
 	pod, err := shared.Kube.CoreV1().Pods(namespace).Get(t.Context(), "slow-pod", metav1.GetOptions{})
@@ -117,8 +117,8 @@ func TestAtRetriesFailedCommandUpToBackoffLimit(t *testing.T) {
 	first := newPod(t, namespace, "stubborn-pod", "")
 	newPod(t, namespace, "stubborn-pod", first.UID)
 	at := shared.InPhase(t, namespace, "stubborn", v1.AtDone)
-	if at.Status.Failed != 2 || world.Reason(at, v1.AtFailed) != "BackoffLimitExceeded" {
-		t.Errorf("%d attempts failed with reason %q, want 2 with BackoffLimitExceeded", at.Status.Failed, world.Reason(at, v1.AtFailed))
+	if at.Status.Failed != 2 || framework.Reason(at, v1.AtFailed) != "BackoffLimitExceeded" {
+		t.Errorf("%d attempts failed with reason %q, want 2 with BackoffLimitExceeded", at.Status.Failed, framework.Reason(at, v1.AtFailed))
 	}
 }
 
@@ -128,7 +128,7 @@ func TestFinishedAtIsDeletedAfterTTL(t *testing.T) {
 	ttl := int32(1)
 	shared.Create(t, namespace, "brief", "echo Hello", func(at *v1.At) { at.Spec.TTLSecondsAfterFinished = &ttl })
 	newPod(t, namespace, "brief-pod", "")
-	world.Eventually(t, "the At to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the At to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := shared.Windlass.CnatV1().Ats(namespace).Get(ctx, "brief", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	})
@@ -171,7 +171,7 @@ func TestAtKeepsForeignPodWithItsPodName(t *testing.T) {
 	}
 	theirs := newPod(t, namespace, "taken-pod", "")
 	shared.Create(t, namespace, "taken", "echo Hello", nil)
-	world.Eventually(t, "condition Stalled with reason NameConflict", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "condition Stalled with reason NameConflict", func(ctx context.Context) (bool, error) {
 		at, err := shared.Windlass.CnatV1().Ats(namespace).Get(ctx, "taken", metav1.GetOptions{})
 		stalled := meta.FindStatusCondition(at.Status.Conditions, "Stalled")
 		return stalled != nil && stalled.Reason == "NameConflict", err
@@ -194,7 +194,7 @@ func TestAtRestoresPodLabels(t *testing.T) {
 	if _, err := shared.Kube.CoreV1().Pods(namespace).Patch(t.Context(), first.Name, types.MergePatchType, []byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatalf("removing the labels: %v", err)
 	}
-	world.Eventually(t, "the Pod to have its labels again", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the Pod to have its labels again", func(ctx context.Context) (bool, error) {
 		pod, err := shared.Kube.CoreV1().Pods(namespace).Get(ctx, first.Name, metav1.GetOptions{})
 		return err == nil && pod.UID == first.UID && maps.Equal(pod.Labels, first.Labels), err
 	})

@@ -16,8 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestReconcileCorrectsEachDriftInOneWrite changes every field that the operator sets in every child, one at a time,
@@ -28,7 +27,7 @@ func TestReconcileCorrectsEachDriftInOneWrite(t *testing.T) {
 		namespace, client := shared.NewNamespace(t), dynamicClient(t)
 		createEverything(t, o, shared, namespace)
 		patches := func() int { // only successful patches: after a conflict, the operator sends a patch again
-			return len(controllerRequests(t, shared.Cluster, func(r cluster.Request) bool {
+			return len(controllerRequests(t, shared.Cluster, func(r framework.Request) bool {
 				return r.ObjectRef.Namespace == namespace && r.Verb == "patch" && r.ResponseStatus.Code < 300 &&
 					slices.ContainsFunc(o.children, func(c childType) bool { return c.Resource == r.ObjectRef.Resource })
 			}))
@@ -232,7 +231,7 @@ func waitCorrected(t *testing.T, client dynamic.Interface, c childType, before *
 		}
 		return fields
 	}
-	world.Eventually(t, fmt.Sprintf("%v of %s to be corrected", path, c.Resource), func(context.Context) (bool, error) {
+	framework.Eventually(t, fmt.Sprintf("%v of %s to be corrected", path, c.Resource), func(context.Context) (bool, error) {
 		return cmp.Equal(watched(before), watched(c.get(t, client, before.GetNamespace()))), nil
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestEvictionOfPodThatIsNotReadySucceeds evicts the Pods of an App as `kubectl drain` does. No Pod of the App is
@@ -33,7 +33,7 @@ func TestEvictionOfPodThatIsNotReadySucceeds(t *testing.T) {
 	for _, pod := range pods.Items {
 		crash(t, namespace, pod.Name)
 	}
-	world.Eventually(t, "the PodDisruptionBudget to allow no disruption", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the PodDisruptionBudget to allow no disruption", func(ctx context.Context) (bool, error) {
 		budget, err := shared.Kube.PolicyV1().PodDisruptionBudgets(namespace).Get(ctx, "shop", metav1.GetOptions{})
 		return err == nil && budget.Status.CurrentHealthy == 0 && budget.Status.DisruptionsAllowed == 0, err
 	})
@@ -43,7 +43,7 @@ func TestEvictionOfPodThatIsNotReadySucceeds(t *testing.T) {
 			t.Errorf("evicting a Pod that is not ready: %v", err)
 		}
 	}
-	world.Eventually(t, "the evicted Pods to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the evicted Pods to be deleted", func(ctx context.Context) (bool, error) {
 		for _, pod := range pods.Items {
 			if _, err := client.Get(ctx, pod.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				return false, err

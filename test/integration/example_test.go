@@ -13,16 +13,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestMemcachedExampleBehavesAsDocumented runs the operator in examples/memcached, with the rights in
 // its manifests, beside Windlass' own controllers.
 func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 	t.Parallel()
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,13 +35,13 @@ func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 		return output
 	}
 	kubectl("apply", "-f", filepath.Join(artifacts, "crds"))
-	kubectl("wait", "--for=condition=Established", "-f", filepath.Join(artifacts, "crds"), "--timeout="+world.Patience.String())
+	kubectl("wait", "--for=condition=Established", "-f", filepath.Join(artifacts, "crds"), "--timeout="+framework.Patience.String())
 	kubectl("-n", "memcached-operator", "apply", "-f", filepath.Join(artifacts, "operator.yaml"))
 	kubectl("-n", "memcached-operator", "delete", "deployment", "memcached-operator") // the test runs the operator outside of the cluster
 	eventuallyIs := func(want string, args ...string) {
 		t.Helper()
 		var got string
-		err := wait.PollUntilContextTimeout(t.Context(), 300*time.Millisecond, world.Patience, true, func(context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(t.Context(), 300*time.Millisecond, framework.Patience, true, func(context.Context) (bool, error) {
 			got = kubectl(args...)
 			return got == want, nil
 		})
@@ -60,7 +58,7 @@ func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 	arguments := "jsonpath={.spec.template.spec.containers[0].args}"
 
 	kubectl("apply", "-f", filepath.Join(artifacts, "example.yaml"))
-	kubectl("wait", "--for=condition=Ready", "memcached/sessions", "--timeout="+world.Patience.String())
+	kubectl("wait", "--for=condition=Ready", "memcached/sessions", "--timeout="+framework.Patience.String())
 	eventuallyIs(`["--memory-limit=128","--conn-limit=2048","--threads=2"]`, "get", "deployment/sessions", "-o", arguments)
 	eventuallyIs("None", "get", "service/sessions", "-o", "jsonpath={.spec.clusterIP}")
 	if table := kubectl("get", "memcacheds"); !strings.Contains(table, "NAME       READY   REASON      AVAILABLE   AGE\nsessions   True    Available   2") {
@@ -100,7 +98,7 @@ func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 func awaitRight(t *testing.T, right ...string) {
 	t.Helper()
 	args := append([]string{"auth", "can-i", "--as", "system:serviceaccount:memcached-operator:memcached-operator"}, right...)
-	err := wait.PollUntilContextTimeout(t.Context(), 300*time.Millisecond, world.Patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 300*time.Millisecond, framework.Patience, true, func(ctx context.Context) (bool, error) {
 		output, _ := shared.Kubectl(ctx, "", args...) // fails if the output is "no"
 		return output == "yes\n", nil
 	})
@@ -111,14 +109,14 @@ func awaitRight(t *testing.T, right ...string) {
 
 // startExample starts the operator in examples/memcached, and returns its log. The operator stops at the end of the
 // test.
-func startExample(t *testing.T, root string) *place.Log {
+func startExample(t *testing.T, root string) *framework.Log {
 	t.Helper()
 	kubeconfig, err := shared.ServiceAccountKubeconfig(t.Context(), "memcached-operator", "memcached-operator")
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &place.Log{}
-	command := exec.Command(filepath.Join(root, "bin", "memcached-operator"), "--kubeconfig", kubeconfig, "--bind-address", place.OwnAddress(), "--metrics-bind-address", place.OwnAddress())
+	log := &framework.Log{}
+	command := exec.Command(filepath.Join(root, "bin", "memcached-operator"), "--kubeconfig", kubeconfig, "--bind-address", framework.OwnAddress(), "--metrics-bind-address", framework.OwnAddress())
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
 		t.Fatalf("starting the example (`make example` builds it): %v", err)

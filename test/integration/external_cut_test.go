@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/framework"
 	"windlass.dev/windlass/test/postgres"
-	"windlass.dev/windlass/test/world"
 )
 
 // scenario is an operation of the controller on a server.
@@ -40,7 +40,7 @@ var scenarios = map[string]scenario{
 		},
 		act: func(t *testing.T, e *external) { e.pause(t, "false") },
 		end: func(t *testing.T, e *external) {
-			world.Eventually(t, "the drift on the server to be corrected", func(ctx context.Context) (bool, error) {
+			framework.Eventually(t, "the drift on the server to be corrected", func(ctx context.Context) (bool, error) {
 				conn, err := e.connect(ctx, t)
 				if err != nil {
 					return false, nil

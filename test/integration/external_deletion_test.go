@@ -10,8 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // deleteExternal deletes an ExternalDatabase, and waits until it no longer exists.
@@ -21,7 +20,7 @@ func deleteExternal(t *testing.T, namespace, name string) {
 	if err := objects.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "ExternalDatabase "+name+" to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "ExternalDatabase "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 		list, err := objects.List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 		return err == nil && len(list.Items) == 0, err
 	})
@@ -80,8 +79,8 @@ func TestExternalDatabaseDeletionEndsOpenConnections(t *testing.T) {
 // Secret continues with the data that it has read.
 func TestExternalDatabaseDeletionWaitsForConnectionSecret(t *testing.T) {
 	t.Parallel()
-	p := ownPlace(t)
-	first := place.Launch(t, p.Cluster)
+	p := framework.Own(t)
+	first := framework.Launch(t, p.Cluster)
 	namespace, server := p.NewNamespace(t), sharedServer(t)
 	e := &external{namespace: namespace, server: server}
 	createConnection(t, p, namespace, "server", connectionTo(server))
@@ -99,11 +98,11 @@ func TestExternalDatabaseDeletionWaitsForConnectionSecret(t *testing.T) {
 	if err := objects.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	second := place.Launch(t, p.Cluster)
+	second := framework.Launch(t, p.Cluster)
 	defer second.Terminate()
 	gone := func(name string) {
 		t.Helper()
-		world.Eventually(t, "ExternalDatabase "+name+" to be deleted", func(ctx context.Context) (bool, error) {
+		framework.Eventually(t, "ExternalDatabase "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 			list, err := objects.List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 			return err == nil && len(list.Items) == 0, err
 		})
@@ -191,20 +190,20 @@ func TestNamespaceDeletionDropsExternalDatabases(t *testing.T) {
 func TestNamespaceDeletionWithDatabaseAsServerNeedsNoServer(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
-	shared.CreateDatabase(t, namespace, "pool", world.SmallestDatabase())
+	shared.CreateDatabase(t, namespace, "pool", framework.SmallestDatabase())
 	shared.DatabaseIn(t, namespace, "pool", v1alpha1.DatabaseReady)
 	shared.CreateExternalDatabase(t, namespace, "cart", v1alpha1.ExternalDatabaseSpec{
 		ConnectionSecretRef: v1alpha1.SecretReference{Name: "pool-credentials"}, DatabaseName: "cart", DeletionPolicy: v1alpha1.DeletionDelete,
 	})
 	objects := shared.Windlass.WindlassV1alpha1().ExternalDatabases(namespace)
-	world.Eventually(t, "the status to name the Database", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the status to name the Database", func(ctx context.Context) (bool, error) {
 		db, err := objects.Get(ctx, "cart", metav1.GetOptions{})
 		return err == nil && db.Status.ServerDatabase == "pool", err
 	})
 	if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the ExternalDatabase to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the ExternalDatabase to be deleted", func(ctx context.Context) (bool, error) {
 		list, err := objects.List(ctx, metav1.ListOptions{})
 		return err == nil && len(list.Items) == 0, err
 	})
@@ -223,7 +222,7 @@ func TestNamespaceDeletionDuringCreationLeavesNothingOnServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.create(t, nil)
-	world.Eventually(t, "the creation of the role to wait for the lock", func(context.Context) (bool, error) {
+	framework.Eventually(t, "the creation of the role to wait for the lock", func(context.Context) (bool, error) {
 		return e.query(t, "postgres", "select count(*) from pg_locks where not granted") == "1", nil
 	})
 	if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {

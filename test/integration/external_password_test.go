@@ -11,8 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestExternalDatabasePasswordsAppearOnlyInSecrets searches for the passwords of the owner and of the administrator
@@ -20,8 +19,8 @@ import (
 // every error.
 func TestExternalDatabasePasswordsAppearOnlyInSecrets(t *testing.T) {
 	t.Parallel()
-	p, server := ownPlace(t), ownServer(t, "debug_print_parse=on", "log_connections=on", "log_min_messages=debug1")
-	controller := place.Launch(t, p.Cluster, "-v=7")
+	p, server := framework.Own(t), ownServer(t, "debug_print_parse=on", "log_connections=on", "log_min_messages=debug1")
+	controller := framework.Launch(t, p.Cluster, "-v=7")
 	defer controller.Terminate()
 	e := &external{namespace: "default", server: server}
 	createConnection(t, p, "default", "server", connectionTo(server))
@@ -54,7 +53,7 @@ func TestExternalDatabasePasswordsAppearOnlyInSecrets(t *testing.T) {
 	e.exec(t, "postgres", "CREATE ROLE limited LOGIN CREATEROLE PASSWORD 'canary-of-nobody-at-all'")
 	change("server", "username", "limited")
 	change("server", "password", "canary-of-nobody-at-all")
-	world.Eventually(t, "the operator to fail to correct the database", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the operator to fail to correct the database", func(ctx context.Context) (bool, error) {
 		conn, err := server.Connect(ctx, "postgres")
 		if err != nil {
 			return false, err

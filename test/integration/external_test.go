@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/framework"
 	"windlass.dev/windlass/test/postgres"
-	"windlass.dev/windlass/test/world"
 )
 
 func TestExternalDatabaseCreatesAndDropsRoleAndDatabase(t *testing.T) {
@@ -70,7 +70,7 @@ func TestNoOpReconcileOpensOneConnectionAndOnlyReads(t *testing.T) {
 	const reconciles = 10
 	for n := range reconciles {
 		e.touch(t)
-		world.Eventually(t, "a reconcile", func(context.Context) (bool, error) { return len(proxy.Statements()) >= creation+2*(n+1), nil })
+		framework.Eventually(t, "a reconcile", func(context.Context) (bool, error) { return len(proxy.Statements()) >= creation+2*(n+1), nil })
 	}
 	logins, queries := 0, 0
 	for _, statement := range proxy.Statements()[creation:] {
@@ -109,7 +109,7 @@ func TestExternalDatabaseCorrectsDriftOnServer(t *testing.T) {
 			password := shared.Credentials(t, e.namespace, "shop").Data["password"]
 			e.exec(t, e.spec().DatabaseName, c.change)
 			e.touch(t)
-			world.Eventually(t, "the drift on the server to be corrected", func(ctx context.Context) (bool, error) {
+			framework.Eventually(t, "the drift on the server to be corrected", func(ctx context.Context) (bool, error) {
 				conn, err := e.connect(ctx, t)
 				if err != nil {
 					return false, nil
@@ -132,7 +132,7 @@ func TestExternalDatabaseSetsPasswordOfItsSecret(t *testing.T) {
 	e.ready(t)
 	login := func(what string) {
 		t.Helper()
-		world.Eventually(t, what, func(ctx context.Context) (bool, error) {
+		framework.Eventually(t, what, func(ctx context.Context) (bool, error) {
 			secret, err := shared.Kube.CoreV1().Secrets(e.namespace).Get(ctx, "shop-credentials", metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return false, nil
@@ -230,7 +230,7 @@ func TestAPIServerRejectsImmutableExternalDatabaseChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := shared.Windlass.WindlassV1alpha1().ExternalDatabases(e.namespace)
-			world.Eventually(t, "an update without a conflict", func(ctx context.Context) (bool, error) {
+			framework.Eventually(t, "an update without a conflict", func(ctx context.Context) (bool, error) {
 				db, err := objects.Get(ctx, "shop", metav1.GetOptions{})
 				if err != nil {
 					return false, err

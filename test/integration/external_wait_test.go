@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/framework"
 )
 
 func containsAll(text string, words ...string) bool {
@@ -38,7 +38,7 @@ func TestExternalDatabaseWaitsForConnectionSecret(t *testing.T) {
 func TestExternalDatabaseReportsConnectionErrors(t *testing.T) {
 	t.Parallel()
 	server := sharedServer(t)
-	nobody, port, _ := net.SplitHostPort(place.OwnAddress())
+	nobody, port, _ := net.SplitHostPort(framework.OwnAddress())
 	limited := &external{namespace: "limited", server: server}
 	limited.exec(t, "postgres", "CREATE ROLE limited LOGIN PASSWORD 'canary-of-limited'")
 	good := connectionTo(server)

@@ -22,8 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/framework"
 )
 
 // troubledServer is a proxy of an API server. It responds to about half of the requests with an error, until it has
@@ -101,7 +100,7 @@ func (s *troubledServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // troubled starts a troubledServer for a cluster, which sends the given number of errors. It returns the server, and a
 // kubeconfig with which the controller's account uses the server.
-func troubled(t *testing.T, c *cluster.Cluster, errors int) (*troubledServer, string) {
+func troubled(t *testing.T, c *framework.Cluster, errors int) (*troubledServer, string) {
 	t.Helper()
 	troubled := &troubledServer{random: rand.New(rand.NewPCG(1, 2)), left: errors, refused: map[string]bool{}}
 	return troubled, startProxy(t, c, func(server http.Handler) http.Handler {
@@ -112,7 +111,7 @@ func troubled(t *testing.T, c *cluster.Cluster, errors int) (*troubledServer, st
 
 // startProxy starts a proxy of a cluster's API server. wrap returns the handler of the proxy, which can forward
 // requests to server. startProxy returns a kubeconfig with which the controller's account uses the proxy.
-func startProxy(t *testing.T, c *cluster.Cluster, wrap func(server http.Handler) http.Handler) (kubeconfig string) {
+func startProxy(t *testing.T, c *framework.Cluster, wrap func(server http.Handler) http.Handler) (kubeconfig string) {
 	t.Helper()
 	target, err := url.Parse(c.Config().Host)
 	if err != nil {
@@ -153,9 +152,9 @@ func startProxy(t *testing.T, c *cluster.Cluster, wrap func(server http.Handler)
 
 func TestControllerSurvivesAPIServerErrors(t *testing.T) {
 	t.Parallel()
-	c := ownPlace(t)
+	c := framework.Own(t)
 	server, kubeconfig := troubled(t, c.Cluster, 3*population)
-	p := place.Launch(t, c.Cluster, "--kubeconfig", kubeconfig, "--leader-elect=false")
+	p := framework.Launch(t, c.Cluster, "--kubeconfig", kubeconfig, "--leader-elect=false")
 	populate(t, c, 0, population, 5*time.Second)
 	waitAllDone(t, c)
 	if !server.spent() {

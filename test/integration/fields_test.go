@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/dynamic"
 
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestRevertedFieldChangeLeavesNoTrace changes each mutable field, and reverts the change if the API server allows it.
@@ -72,7 +72,7 @@ func (k *kindOf[S]) waitSame(t *testing.T, client dynamic.Interface, wanted, nam
 				t.Logf("the last difference (-want +got):\n%s", diff)
 			}
 		})
-		world.Eventually(t, c.Resource+" to be "+what, func(context.Context) (bool, error) {
+		framework.Eventually(t, c.Resource+" to be "+what, func(context.Context) (bool, error) {
 			diff = cmp.Diff(c.comparableFields(c.get(t, client, wanted)), c.comparableFields(c.get(t, client, namespace)))
 			return diff == "", nil
 		})

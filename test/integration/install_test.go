@@ -12,13 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/framework"
 )
 
 func TestAPIServerAcceptsEveryExample(t *testing.T) {
 	t.Parallel()
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +37,7 @@ func TestAPIServerAcceptsEveryExample(t *testing.T) {
 
 func TestKustomizationListsEveryManifest(t *testing.T) {
 	t.Parallel()
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +63,8 @@ func TestKustomizationListsEveryManifest(t *testing.T) {
 
 func TestNamespacedControllerNeedsNoRightsElsewhere(t *testing.T) {
 	t.Parallel()
-	p := ownPlace(t)
-	root, err := cluster.Root()
+	p := framework.Own(t)
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +81,7 @@ func TestNamespacedControllerNeedsNoRightsElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	controller := place.Launch(t, p.Cluster, "--namespace", "ours")
+	controller := framework.Launch(t, p.Cluster, "--namespace", "ours")
 	p.Create(t, "theirs", "example", "echo Hello", nil)
 	p.Create(t, "ours", "example", "echo Hello", nil)
 	p.InPhase(t, "ours", "example", v1.AtDone)
@@ -90,7 +89,7 @@ func TestNamespacedControllerNeedsNoRightsElsewhere(t *testing.T) {
 	if err != nil || other.Status.Phase != "" {
 		t.Errorf("an At in another namespace has the phase %q: %v", other.Status.Phase, err)
 	}
-	for _, line := range controllerRequests(t, p.Cluster, func(r cluster.Request) bool { return r.ResponseStatus.Code == 403 }) {
+	for _, line := range controllerRequests(t, p.Cluster, func(r framework.Request) bool { return r.ResponseStatus.Code == 403 }) {
 		t.Errorf("the API server denied a request of the controller: %s", line)
 	}
 	if code := controller.Terminate(); code != 0 {
@@ -128,8 +127,8 @@ spec:
 
 func TestControllerRunsStoredAtsOfCnat(t *testing.T) {
 	t.Parallel()
-	p := ownPlace(t)
-	root, err := cluster.Root()
+	p := framework.Own(t)
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +145,7 @@ func TestControllerRunsStoredAtsOfCnat(t *testing.T) {
 	kubectl(`{"apiVersion":"cnat.programming-kubernetes.info/v1alpha1","kind":"At","metadata":{"name":"old"},"spec":{"schedule":"2020-01-01T00:00:00Z","command":"echo Hello"}}`,
 		"create", "-n", "default", "-f", "-")
 	kubectl("", "apply", "-f", filepath.Join(root, "artifacts", "crds"))
-	controller := place.Launch(t, p.Cluster)
+	controller := framework.Launch(t, p.Cluster)
 	defer controller.Terminate()
 	p.InPhase(t, "default", "old", v1.AtDone)
 }

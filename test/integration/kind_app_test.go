@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 var apps = kindOf[v1alpha1.AppSpec]{
@@ -48,8 +47,11 @@ var apps = kindOf[v1alpha1.AppSpec]{
 				theirs: `{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","spec":{"minAvailable":1,"selector":{"matchLabels":{"a":"b"}}}}`,
 			},
 		},
-		prepare: func(t *testing.T, on *place.Place, namespace string) { t.Helper(); on.CreateReferences(t, namespace) },
-		ready: func(t *testing.T, on *place.Place, namespace string) {
+		prepare: func(t *testing.T, on *framework.Installation, namespace string) {
+			t.Helper()
+			on.CreateReferences(t, namespace)
+		},
+		ready: func(t *testing.T, on *framework.Installation, namespace string) {
 			t.Helper()
 			on.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 		},
@@ -81,8 +83,8 @@ var apps = kindOf[v1alpha1.AppSpec]{
 		},
 		restart: func(string) []string { return nil },
 	},
-	everything: world.EverythingOfApp,
-	createWithSpec: func(t *testing.T, on *place.Place, namespace string, spec v1alpha1.AppSpec) {
+	everything: framework.EverythingOfApp,
+	createWithSpec: func(t *testing.T, on *framework.Installation, namespace string, spec v1alpha1.AppSpec) {
 		t.Helper()
 		on.CreateApp(t, namespace, "shop", spec)
 	},
@@ -90,5 +92,5 @@ var apps = kindOf[v1alpha1.AppSpec]{
 		t.Helper()
 		shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) { app.Spec = spec })
 	},
-	changes: world.ChangesOfApp,
+	changes: framework.ChangesOfApp,
 }

@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 var databases = kindOf[v1alpha1.DatabaseSpec]{
@@ -50,8 +49,8 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 				theirs: `{"apiVersion":"apps/v1","kind":"StatefulSet","spec":{"serviceName":"theirs","selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
 			},
 		},
-		prepare: func(*testing.T, *place.Place, string) {},
-		ready: func(t *testing.T, on *place.Place, namespace string) {
+		prepare: func(*testing.T, *framework.Installation, string) {},
+		ready: func(t *testing.T, on *framework.Installation, namespace string) {
 			t.Helper()
 			on.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
 		},
@@ -74,8 +73,8 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 		},
 		restart: func(string) []string { return nil },
 	},
-	everything: world.EverythingOfDatabase,
-	createWithSpec: func(t *testing.T, on *place.Place, namespace string, spec v1alpha1.DatabaseSpec) {
+	everything: framework.EverythingOfDatabase,
+	createWithSpec: func(t *testing.T, on *framework.Installation, namespace string, spec v1alpha1.DatabaseSpec) {
 		t.Helper()
 		on.CreateDatabase(t, namespace, "shop", spec)
 	},
@@ -83,7 +82,7 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 		t.Helper()
 		shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) { db.Spec = spec })
 	},
-	changes: world.ChangesOfDatabase,
+	changes: framework.ChangesOfDatabase,
 	fixed:   []string{"version"},
 	oneWay:  []string{"storage"},
 }

@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
@@ -23,12 +22,12 @@ var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 			undecided: [][]string{{"data", "password"}, {"data", "uri"}, {"data", "pgpass"}, {"data", "dbname"}, {"data", "username"}},
 			unwatched: [][]string{{"data", "password"}},
 		}},
-		prepare: func(t *testing.T, on *place.Place, namespace string) {
+		prepare: func(t *testing.T, on *framework.Installation, namespace string) {
 			t.Helper()
 			createConnection(t, on, namespace, "server", connectionTo(sharedServer(t)))
 			createConnection(t, on, namespace, "other", withKey(connectionTo(sharedServer(t)), "host", "localhost"))
 		},
-		ready: func(t *testing.T, on *place.Place, namespace string) {
+		ready: func(t *testing.T, on *framework.Installation, namespace string) {
 			t.Helper()
 			on.ExternalDatabaseIn(t, namespace, "shop", v1alpha1.ExternalDatabaseReady)
 		},
@@ -49,8 +48,8 @@ var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 		},
 		restart: func(namespace string) []string { return []string{"get secrets " + namespace + "/server"} },
 	},
-	everything: world.EverythingOfExternalDatabase,
-	createWithSpec: func(t *testing.T, on *place.Place, namespace string, spec v1alpha1.ExternalDatabaseSpec) {
+	everything: framework.EverythingOfExternalDatabase,
+	createWithSpec: func(t *testing.T, on *framework.Installation, namespace string, spec v1alpha1.ExternalDatabaseSpec) {
 		t.Helper()
 		on.CreateExternalDatabase(t, namespace, "shop", ofNamespace(spec, namespace))
 	},
@@ -58,7 +57,7 @@ var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 		t.Helper()
 		shared.UpdateExternalDatabase(t, namespace, "shop", func(db *v1alpha1.ExternalDatabase) { db.Spec = ofNamespace(spec, namespace) })
 	},
-	changes: world.ChangesOfExternalDatabase,
+	changes: framework.ChangesOfExternalDatabase,
 	fixed:   []string{"databaseName", "owner"},
 }
 

@@ -9,16 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 var platforms = kindOf[v1alpha1.PlatformSpec]{
 	owner: owner{
 		name:          "platform",
 		clusterScoped: true,
-		concerns: func(r cluster.Request, namespace string) bool {
+		concerns: func(r framework.Request, namespace string) bool {
 			ref := r.ObjectRef
 			switch {
 			case ref.Namespace == "":
@@ -49,12 +47,12 @@ var platforms = kindOf[v1alpha1.PlatformSpec]{
 				theirs: `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"annotations":{"windlass.dev/paused":"true"}},"spec":{"schedule":"2100-01-01T00:00:00Z","command":["theirs"]}}`,
 			},
 		},
-		prepare: func(t *testing.T, on *place.Place, namespace string) {
+		prepare: func(t *testing.T, on *framework.Installation, namespace string) {
 			t.Helper()
 			on.CreateReferences(t, namespace)
 			externalDatabases.prepare(t, on, namespace)
 		},
-		ready: func(t *testing.T, on *place.Place, namespace string) {
+		ready: func(t *testing.T, on *framework.Installation, namespace string) {
 			t.Helper()
 			on.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 		},
@@ -76,8 +74,8 @@ var platforms = kindOf[v1alpha1.PlatformSpec]{
 		},
 		restart: func(namespace string) []string { return externalDatabases.restart(namespace) },
 	},
-	everything: world.EverythingOfPlatform,
-	createWithSpec: func(t *testing.T, on *place.Place, namespace string, spec v1alpha1.PlatformSpec) {
+	everything: framework.EverythingOfPlatform,
+	createWithSpec: func(t *testing.T, on *framework.Installation, namespace string, spec v1alpha1.PlatformSpec) {
 		t.Helper()
 		on.CreatePlatform(t, namespace, inNamespace(spec, namespace))
 	},
@@ -85,7 +83,7 @@ var platforms = kindOf[v1alpha1.PlatformSpec]{
 		t.Helper()
 		shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec = inNamespace(spec, namespace) })
 	},
-	changes: world.ChangesOfPlatform,
+	changes: framework.ChangesOfPlatform,
 	fixed:   []string{"namespace"},
 }
 

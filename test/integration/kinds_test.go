@@ -15,9 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // owner describes a kind that owns children, for the tests of all such kinds. A test namespace belongs to at most one
@@ -30,11 +28,11 @@ type owner struct {
 	// test namespace.
 	clusterScoped bool
 	// concerns reports whether a request is about the object that belongs to a test namespace, or about its children.
-	concerns func(r cluster.Request, namespace string) bool
+	concerns func(r framework.Request, namespace string) bool
 	// prepare creates the objects that the spec refers to.
-	prepare func(t *testing.T, on *place.Place, namespace string)
+	prepare func(t *testing.T, on *framework.Installation, namespace string)
 	// ready waits until the newest generation of the object is Ready.
-	ready func(t *testing.T, on *place.Place, namespace string)
+	ready func(t *testing.T, on *framework.Installation, namespace string)
 	// waitForReason waits until the condition Ready of the object's newest generation has a reason.
 	waitForReason func(t *testing.T, namespace, reason string)
 	// requests returns the expected requests of the controller after the creation of the object.
@@ -44,7 +42,7 @@ type owner struct {
 
 	// create creates the object. changeAndRevertFields changes and reverts each field of the spec, and compares the
 	// children. asOwner sets both functions.
-	create                func(t *testing.T, on *place.Place, namespace string)
+	create                func(t *testing.T, on *framework.Installation, namespace string)
 	changeAndRevertFields func(t *testing.T)
 }
 
@@ -73,7 +71,7 @@ func (o owner) object(namespace string) (in, name string) {
 
 // createEverything creates an object of a kind and the objects that its spec refers to. It returns when the object is
 // Ready.
-func createEverything(t *testing.T, o owner, on *place.Place, namespace string) {
+func createEverything(t *testing.T, o owner, on *framework.Installation, namespace string) {
 	t.Helper()
 	o.prepare(t, on, namespace)
 	o.create(t, on, namespace)
@@ -81,7 +79,7 @@ func createEverything(t *testing.T, o owner, on *place.Place, namespace string) 
 }
 
 // inNamespaceOf reports whether a request is about an object in a namespace. Namespaced kinds use it as concerns.
-func inNamespaceOf(r cluster.Request, namespace string) bool {
+func inNamespaceOf(r framework.Request, namespace string) bool {
 	return r.ObjectRef.Namespace == namespace
 }
 
@@ -89,7 +87,7 @@ func inNamespaceOf(r cluster.Request, namespace string) bool {
 type kindOf[S any] struct {
 	owner
 	everything     func() S
-	createWithSpec func(t *testing.T, on *place.Place, namespace string, spec S)
+	createWithSpec func(t *testing.T, on *framework.Installation, namespace string, spec S)
 	setSpec        func(t *testing.T, namespace string, spec S)
 	// changes maps the JSON name of each field to functions that set the field to another value or, where that is
 	// valid, to no value.
@@ -101,7 +99,7 @@ type kindOf[S any] struct {
 // asOwner returns k.owner with the functions create and changeAndRevertFields, which depend on S.
 func (k *kindOf[S]) asOwner() owner {
 	o := k.owner
-	o.create = func(t *testing.T, on *place.Place, namespace string) {
+	o.create = func(t *testing.T, on *framework.Installation, namespace string) {
 		t.Helper()
 		k.createWithSpec(t, on, namespace, k.everything())
 	}
@@ -195,9 +193,9 @@ func (c childType) waitForGarbageCollector(t *testing.T, client dynamic.Interfac
 	if _, err := objects.Create(t.Context(), later, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("creating an object with a missing owner: %v", err)
 	}
-	world.Eventually(t, "the garbage collector to observe "+c.Resource, func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the garbage collector to observe "+c.Resource, func(ctx context.Context) (bool, error) {
 		_, err := objects.Get(ctx, "later", metav1.GetOptions{})
-		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
+		return apierrors.IsNotFound(err), framework.IgnoreNotFound(err)
 	})
 }
 

@@ -10,26 +10,25 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // pair is a cluster with two controllers: a leader and a standby.
 type pair struct {
-	*place.Place
-	leader, standby *place.Process
+	*framework.Installation
+	leader, standby *framework.Process
 	identity        string // the identity of the leader in the Lease
 }
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{Place: ownPlace(t)}
-	p.leader = place.Launch(t, p.Cluster)
-	world.Eventually(t, "the first controller to lead", func(ctx context.Context) (bool, error) {
+	p := &pair{Installation: framework.Own(t)}
+	p.leader = framework.Launch(t, p.Cluster)
+	framework.Eventually(t, "the first controller to lead", func(ctx context.Context) (bool, error) {
 		p.identity = p.holder(ctx)
 		return p.identity != "", nil
 	})
-	p.standby = place.Launch(t, p.Cluster, "--webhook-url", p.leader.WebhookURL)
+	p.standby = framework.Launch(t, p.Cluster, "--webhook-url", p.leader.WebhookURL)
 	t.Cleanup(func() { p.standby.Terminate() })
 	return p
 }
@@ -47,7 +46,7 @@ func (p *pair) holder(ctx context.Context) string {
 func (p *pair) takeOver(t *testing.T) time.Duration {
 	t.Helper()
 	begun := time.Now()
-	world.Eventually(t, "the standby to lead", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the standby to lead", func(ctx context.Context) (bool, error) {
 		now := p.holder(ctx)
 		return now != "" && now != p.identity, nil
 	})
@@ -62,8 +61,8 @@ func TestStandbyTakesOverWithoutListing(t *testing.T) {
 		t.Fatalf("the leader ended with exit code %d; its log:\n%s", code, p.leader.Log.String())
 	}
 	t.Logf("after SIGTERM to the leader, the standby led within %v", p.takeOver(t))
-	populate(t, p.Place, 0, population, time.Second)
-	waitAllDone(t, p.Place)
+	populate(t, p.Installation, 0, population, time.Second)
+	waitAllDone(t, p.Installation)
 	// The audit log records a watch only when the watch ends, so it lacks the standby's watches, which are still running.
 	for _, request := range listsAndWatches(t, p.Cluster)[opened:] {
 		// It lists the Leases once, to see whether replicas work on shards.
@@ -76,11 +75,11 @@ func TestStandbyTakesOverWithoutListing(t *testing.T) {
 func TestStandbyTakesOverFromKilledLeader(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	populate(t, p.Place, 0, population, 10*time.Second)
-	world.Eventually(t, "the leader to send requests", func(context.Context) (bool, error) {
+	populate(t, p.Installation, 0, population, 10*time.Second)
+	framework.Eventually(t, "the leader to send requests", func(context.Context) (bool, error) {
 		return len(atAndPodWrites(t, p.Cluster)) > population, nil
 	})
 	p.leader.Kill()
 	t.Logf("after SIGKILL to the leader, the standby led within %v, with a Lease of 15 s", p.takeOver(t))
-	waitAllDone(t, p.Place)
+	waitAllDone(t, p.Installation)
 }

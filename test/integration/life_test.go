@@ -17,7 +17,7 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 func TestV1alpha1ManifestRunsCommandOnce(t *testing.T) {
@@ -52,7 +52,7 @@ spec:
 		if phase := at.Status.Phase; phase != "" && !slices.Contains(phases, phase) {
 			phases = append(phases, phase)
 			if phase == v1alpha1.PhasePending { // only now, so that the watch observes Pending on a slow machine too
-				apply(world.Soon())
+				apply(framework.Soon())
 			}
 		}
 		if at.Status.Phase == v1alpha1.PhaseDone {
@@ -83,7 +83,7 @@ func wantEvents(t *testing.T, namespace string, reasons ...string) {
 	t.Helper()
 	slices.Sort(reasons)
 	var got []string
-	world.Eventually(t, "Events with the reasons "+strings.Join(reasons, ", "), func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "Events with the reasons "+strings.Join(reasons, ", "), func(ctx context.Context) (bool, error) {
 		list, err := shared.Kube.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err
@@ -105,7 +105,7 @@ func wantEvents(t *testing.T, namespace string, reasons ...string) {
 func TestAtCostsFiveWritesAndNoRead(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
-	shared.Create(t, namespace, "counted", "echo Hello", func(at *v1.At) { at.Spec.Schedule = world.Soon() })
+	shared.Create(t, namespace, "counted", "echo Hello", func(at *v1.At) { at.Spec.Schedule = framework.Soon() })
 	done := shared.InPhase(t, namespace, "counted", v1.AtDone)
 	if done.Status.ObservedGeneration != done.Generation {
 		t.Errorf("observedGeneration is %d at generation %d", done.Status.ObservedGeneration, done.Generation)

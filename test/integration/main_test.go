@@ -11,14 +11,14 @@ import (
 	"os"
 	"testing"
 
-	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/framework"
 )
 
 // controllerUser is the user name in the controller's requests.
-const controllerUser = place.ControllerUser
+const controllerUser = framework.ControllerUser
 
 // shared is the cluster of all tests that do not break their cluster.
-var shared *place.Place
+var shared *framework.Installation
 
 func TestMain(m *testing.M) {
 	code, err := withCluster(m)
@@ -35,23 +35,23 @@ func withCluster(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	if shared, err = place.Start(dir); err != nil {
+	if shared, err = framework.Start(dir); err != nil {
 		return 1, err
 	}
 	defer shared.Close()
 	defer removeSharedServer()
 	ctx := context.Background()
-	leader, err := place.StartController(ctx, shared.Cluster)
+	leader, err := framework.StartController(ctx, shared.Cluster)
 	if err != nil {
 		return 1, err
 	}
-	standby, err := place.StartController(ctx, shared.Cluster, "--webhook-url", leader.WebhookURL)
+	standby, err := framework.StartController(ctx, shared.Cluster, "--webhook-url", leader.WebhookURL)
 	if err != nil {
 		leader.Terminate()
 		return 1, err
 	}
 	code = m.Run()
-	for _, p := range []*place.Process{standby, leader} {
+	for _, p := range []*framework.Process{standby, leader} {
 		if ended := p.Terminate(); ended != 0 {
 			return 1, fmt.Errorf("a controller ended with exit code %d after SIGTERM; its log:\n%s", ended, p.Log.String())
 		}

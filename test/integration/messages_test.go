@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 	"windlass.dev/windlass/test/schema"
 )
 
@@ -23,7 +23,7 @@ func checkRefusals() error {
 		return err
 	}
 	var seen strings.Builder
-	if _, err := shared.Requests(func(r cluster.Request) bool {
+	if _, err := shared.Requests(func(r framework.Request) bool {
 		if r.ResponseStatus.Code == http.StatusUnprocessableEntity {
 			seen.WriteString(r.ResponseStatus.Message)
 		}

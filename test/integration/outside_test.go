@@ -16,9 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/framework"
 	"windlass.dev/windlass/test/postgres"
-	"windlass.dev/windlass/test/world"
 )
 
 // startSharedServer starts a PostgreSQL server outside of the cluster in the first call. Each call returns this
@@ -71,7 +70,7 @@ func withKey(connection map[string]string, key, value string) map[string]string 
 	return connection
 }
 
-func createConnection(t *testing.T, on *place.Place, namespace, name string, data map[string]string) {
+func createConnection(t *testing.T, on *framework.Installation, namespace, name string, data map[string]string) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
 	if _, err := on.Kube.CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
@@ -154,7 +153,7 @@ func (e *external) delete(t *testing.T) {
 
 func (e *external) waitDeleted(t *testing.T) {
 	t.Helper()
-	world.Eventually(t, "the ExternalDatabase to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the ExternalDatabase to be deleted", func(ctx context.Context) (bool, error) {
 		list, err := shared.Windlass.WindlassV1alpha1().ExternalDatabases(e.namespace).List(ctx, metav1.ListOptions{})
 		return err == nil && len(list.Items) == 0, err
 	})

@@ -17,17 +17,15 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestDatabaseKeepsPasswordAcrossRestartsAndChanges kills the controller a hundred times, and changes a field of the
 // spec each time.
 func TestDatabaseKeepsPasswordAcrossRestartsAndChanges(t *testing.T) {
 	t.Parallel()
-	p := ownPlace(t)
-	p.CreateDatabase(t, "default", "shop", world.SmallestDatabase())
+	p := framework.Own(t)
+	p.CreateDatabase(t, "default", "shop", framework.SmallestDatabase())
 	changes := []func(spec *v1alpha1.DatabaseSpec, n int){
 		func(spec *v1alpha1.DatabaseSpec, n int) { spec.Image = fmt.Sprintf("postgres:17.%d", n) },
 		func(spec *v1alpha1.DatabaseSpec, n int) {
@@ -44,7 +42,7 @@ func TestDatabaseKeepsPasswordAcrossRestartsAndChanges(t *testing.T) {
 	}
 	password := ""
 	for n := range 4 * len(changes) {
-		controller := place.Launch(t, p.Cluster, "--leader-elect=false")
+		controller := framework.Launch(t, p.Cluster, "--leader-elect=false")
 		db := p.DatabaseIn(t, "default", "shop", v1alpha1.DatabaseReady)
 		secret := p.Credentials(t, "default", "shop")
 		if password == "" {
@@ -60,7 +58,7 @@ func TestDatabaseKeepsPasswordAcrossRestartsAndChanges(t *testing.T) {
 		controller.Kill()
 		p.UpdateDatabase(t, "default", "shop", func(db *v1alpha1.Database) { changes[n%len(changes)](&db.Spec, n) })
 	}
-	created := controllerRequests(t, p.Cluster, func(r cluster.Request) bool {
+	created := controllerRequests(t, p.Cluster, func(r framework.Request) bool {
 		return r.Verb == "create" && r.ObjectRef.Namespace == "default" && r.ObjectRef.Resource == "secrets"
 	})
 	if want := []string{"create secrets default/shop-credentials", "create secrets default/shop-settings"}; !slices.Equal(created, want) {
@@ -72,15 +70,15 @@ func TestDatabaseKeepsPasswordAcrossRestartsAndChanges(t *testing.T) {
 // operator writes, except Secrets.
 func TestDatabasePasswordAppearsOnlyInSecrets(t *testing.T) {
 	t.Parallel()
-	p := ownPlace(t)
-	controller := place.Launch(t, p.Cluster, "-v=7")
+	p := framework.Own(t)
+	controller := framework.Launch(t, p.Cluster, "-v=7")
 	defer controller.Terminate()
 	canary := func() (passwords []string) {
 		t.Helper()
 		p.DatabaseIn(t, "default", "shop", v1alpha1.DatabaseReady)
 		return []string{string(p.Credentials(t, "default", "shop").Data["password"])}
 	}
-	p.CreateDatabase(t, "default", "shop", world.SmallestDatabase())
+	p.CreateDatabase(t, "default", "shop", framework.SmallestDatabase())
 	spec := smallest()
 	spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "shop"}
 	p.CreateApp(t, "default", "storefront", spec)
@@ -107,7 +105,7 @@ func TestDatabasePasswordAppearsOnlyInSecrets(t *testing.T) {
 	if err := secrets.Delete(t.Context(), "shop-credentials", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "a generated password", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "a generated password", func(ctx context.Context) (bool, error) {
 		secret, err := secrets.Get(ctx, "shop-credentials", metav1.GetOptions{})
 		return err == nil && len(secret.Data["password"]) == 32, nil
 	})
@@ -122,7 +120,7 @@ func TestDatabasePasswordAppearsOnlyInSecrets(t *testing.T) {
 // lookFor ends the controller. It fails the test if a password or a part of a password appears in the controller's
 // log or metrics, in the audit log, in the given resources, in the metadata of the given Secrets, or in the texts in
 // places.
-func lookFor(t *testing.T, p *place.Place, controller *place.Process, passwords []string, places map[string]string, resources, secrets []string) {
+func lookFor(t *testing.T, p *framework.Installation, controller *framework.Process, passwords []string, places map[string]string, resources, secrets []string) {
 	t.Helper()
 	audit, err := p.AuditLog()
 	if err != nil {

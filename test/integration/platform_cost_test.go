@@ -11,8 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestPlatformWritesGrowLinearlyWithComponents counts the requests for Platforms of three sizes. Half of the
@@ -71,7 +70,7 @@ func halves(n int) (all components) {
 func requestCounts(t *testing.T, namespace string) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
-	for _, line := range controllerRequests(t, shared.Cluster, func(r cluster.Request) bool {
+	for _, line := range controllerRequests(t, shared.Cluster, func(r framework.Request) bool {
 		ref := r.ObjectRef
 		return r.Verb != "watch" && (ref.Resource == "platforms" && ref.Name == namespace || ref.Resource == "ats" && ref.Namespace == namespace)
 	}) {
@@ -97,7 +96,7 @@ func TestPlatformWritesStatusOncePerChange(t *testing.T) {
 	before = requestCounts(t, namespace)["update platforms/status"]
 	shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components[2].App.Image = "else:1" })
 	shared.PlatformWith(t, namespace, "of the new generation", func(*v1alpha1.Platform) bool { return true })
-	world.Eventually(t, "the status write to be in the audit log", func(context.Context) (bool, error) {
+	framework.Eventually(t, "the status write to be in the audit log", func(context.Context) (bool, error) {
 		return requestCounts(t, namespace)["update platforms/status"] > before, nil
 	})
 	if writes := requestCounts(t, namespace)["update platforms/status"] - before; writes != 1 {
@@ -108,7 +107,7 @@ func TestPlatformWritesStatusOncePerChange(t *testing.T) {
 // appStatusWrites returns the number of the controller's writes to the status of Apps in a namespace.
 func appStatusWrites(t *testing.T, namespace string) int {
 	t.Helper()
-	return len(controllerRequests(t, shared.Cluster, func(r cluster.Request) bool {
+	return len(controllerRequests(t, shared.Cluster, func(r framework.Request) bool {
 		return r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource == "apps" && r.ObjectRef.Subresource == "status"
 	}))
 }

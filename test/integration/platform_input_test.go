@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 )
 
 func db(name string) v1alpha1.PlatformComponent {
@@ -134,7 +134,7 @@ func TestInvalidPlatformChangesAreRejected(t *testing.T) {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
 	// The operator sends a refused patch only once.
-	refused := controllerRequests(t, shared.Cluster, func(r cluster.Request) bool {
+	refused := controllerRequests(t, shared.Cluster, func(r framework.Request) bool {
 		return r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource == "databases" && r.ResponseStatus.Code == 422
 	})
 	if len(refused) != 1 {

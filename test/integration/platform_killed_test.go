@@ -15,8 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // trap is a proxy of an API server. It holds one write of the controller to a Platform or its children, so that the
@@ -92,13 +91,13 @@ func (s *trap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // every write, without a process of its own.)
 func TestRestartedControllerFinishesTransition(t *testing.T) {
 	t.Parallel()
-	p, s := ownPlace(t), &trap{}
+	p, s := framework.Own(t), &trap{}
 	kubeconfig := startProxy(t, p.Cluster, func(server http.Handler) http.Handler {
 		s.server = server
 		return s
 	})
-	start := func() *place.Process {
-		return place.Launch(t, p.Cluster, "--kubeconfig", kubeconfig, "--leader-elect=false")
+	start := func() *framework.Process {
+		return framework.Launch(t, p.Cluster, "--kubeconfig", kubeconfig, "--leader-elect=false")
 	}
 	running, kills := start(), 0
 	defer func() { running.Terminate() }()
@@ -135,9 +134,9 @@ func TestRestartedControllerFinishesTransition(t *testing.T) {
 }
 
 // trapped waits until the trap holds a write or the Platform is Ready. It reports whether the trap holds a write.
-func (s *trap) trapped(t *testing.T, p *place.Place, platform string, hit <-chan struct{}) (caught bool) {
+func (s *trap) trapped(t *testing.T, p *framework.Installation, platform string, hit <-chan struct{}) (caught bool) {
 	t.Helper()
-	world.Eventually(t, "the trap to hold a write, or the Platform to be Ready", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the trap to hold a write, or the Platform to be Ready", func(ctx context.Context) (bool, error) {
 		select {
 		case <-hit:
 			caught = true
@@ -151,7 +150,7 @@ func (s *trap) trapped(t *testing.T, p *place.Place, platform string, hit <-chan
 }
 
 // newNamespace creates a namespace and returns its name. Nothing deletes it, because the cluster belongs to one test.
-func newNamespace(t *testing.T, p *place.Place) string {
+func newNamespace(t *testing.T, p *framework.Installation) string {
 	t.Helper()
 	created, err := p.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	if err != nil {

@@ -12,12 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // namespaceNow returns the current state of a namespace, or nil if it does not exist.
-func namespaceNow(t *testing.T, p *place.Place, name string) *corev1.Namespace {
+func namespaceNow(t *testing.T, p *framework.Installation, name string) *corev1.Namespace {
 	t.Helper()
 	list, err := p.Kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
@@ -115,13 +114,13 @@ func TestPlatformIsDeletedWhileItsNamespaceTerminates(t *testing.T) {
 		t.Fatal(err)
 	}
 	deletePlatform(t, shared, name)
-	world.Eventually(t, "the namespace to be deleted", func(context.Context) (bool, error) { return namespaceNow(t, shared, name) == nil, nil })
+	framework.Eventually(t, "the namespace to be deleted", func(context.Context) (bool, error) { return namespaceNow(t, shared, name) == nil, nil })
 }
 
 func TestPlatformReportsMissingRights(t *testing.T) {
 	t.Parallel()
-	p := ownPlace(t)
-	controller := place.Launch(t, p.Cluster, "--leader-elect=false")
+	p := framework.Own(t)
+	controller := framework.Launch(t, p.Cluster, "--leader-elect=false")
 	defer controller.Terminate()
 	without := func(resource string) (restore func()) {
 		t.Helper()

@@ -14,7 +14,7 @@ import (
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 )
 
 // graphs maps names to functions that return components, all of them Ats, with dependencies.
@@ -77,7 +77,7 @@ func TestPlatformCreatesAndDeletesComponentsInDependencyOrder(t *testing.T) {
 // before its dependencies.
 func inOrder(t *testing.T, namespace string, graph components) {
 	t.Helper()
-	record, err := shared.Requests(func(r cluster.Request) bool {
+	record, err := shared.Requests(func(r framework.Request) bool {
 		return r.User.Username == controllerUser && r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource == "ats" && r.ResponseStatus.Code < 300
 	})
 	if err != nil {

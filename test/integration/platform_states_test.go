@@ -17,8 +17,7 @@ import (
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 type components = []v1alpha1.PlatformComponent
@@ -137,7 +136,7 @@ func TestPlatformAppliesComponentTransitions(t *testing.T) {
 }
 
 // begin creates the Platform in its state before the change, and returns the App of component web, or nil.
-func (tr transition) begin(t *testing.T, on *place.Place, namespace string) *v1alpha1.App {
+func (tr transition) begin(t *testing.T, on *framework.Installation, namespace string) *v1alpha1.App {
 	t.Helper()
 	on.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: tr.before[0]})
 	on.PlatformIn(t, namespace, v1alpha1.PlatformReady)
@@ -149,14 +148,14 @@ func (tr transition) begin(t *testing.T, on *place.Place, namespace string) *v1a
 }
 
 // act changes the components of the Platform.
-func (tr transition) act(t *testing.T, on *place.Place, namespace string) {
+func (tr transition) act(t *testing.T, on *framework.Installation, namespace string) {
 	t.Helper()
 	on.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) { p.Spec.Components = tr.after })
 }
 
 // end waits until the Platform is Ready, and compares the result with the expected result. before is the App that
 // begin has returned.
-func (tr transition) end(t *testing.T, on *place.Place, namespace string, before *v1alpha1.App) {
+func (tr transition) end(t *testing.T, on *framework.Installation, namespace string, before *v1alpha1.App) {
 	t.Helper()
 	platform := on.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 	app := childApp(t, on, namespace, "web")
@@ -202,7 +201,7 @@ func became(platform *v1alpha1.Platform, before, app *v1alpha1.App) string {
 }
 
 // childApp returns the App of a component, or nil. The Platform has the name of the namespace.
-func childApp(t *testing.T, p *place.Place, namespace, component string) *v1alpha1.App {
+func childApp(t *testing.T, p *framework.Installation, namespace, component string) *v1alpha1.App {
 	t.Helper()
 	app, err := p.Windlass.WindlassV1alpha1().Apps(namespace).Get(t.Context(), namespace+"-"+component, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -223,7 +222,7 @@ func componentLines(platform *v1alpha1.Platform) (lines []string) {
 }
 
 // component waits until a component has a phase in the status, and returns the component's status.
-func component(t *testing.T, p *place.Place, platform, name string, phase v1alpha1.PlatformComponentPhase) v1alpha1.PlatformComponentStatus {
+func component(t *testing.T, p *framework.Installation, platform, name string, phase v1alpha1.PlatformComponentPhase) v1alpha1.PlatformComponentStatus {
 	t.Helper()
 	var found v1alpha1.PlatformComponentStatus
 	p.PlatformWith(t, platform, name+" "+string(phase), func(p *v1alpha1.Platform) bool {
@@ -237,7 +236,7 @@ func component(t *testing.T, p *place.Place, platform, name string, phase v1alph
 }
 
 // deletePlatform deletes a Platform, and waits until it no longer exists.
-func deletePlatform(t *testing.T, p *place.Place, name string) {
+func deletePlatform(t *testing.T, p *framework.Installation, name string) {
 	t.Helper()
 	platforms := p.Windlass.WindlassV1alpha1().Platforms()
 	if err := platforms.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
@@ -246,19 +245,19 @@ func deletePlatform(t *testing.T, p *place.Place, name string) {
 	platformGone(t, p, name)
 }
 
-func platformGone(t *testing.T, p *place.Place, name string) {
+func platformGone(t *testing.T, p *framework.Installation, name string) {
 	t.Helper()
-	world.Eventually(t, "Platform "+name+" to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "Platform "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := p.Windlass.WindlassV1alpha1().Platforms().Get(ctx, name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
+		return apierrors.IsNotFound(err), framework.IgnoreNotFound(err)
 	})
 }
 
 // atGone waits until an At no longer exists.
-func atGone(t *testing.T, p *place.Place, namespace, name string) {
+func atGone(t *testing.T, p *framework.Installation, namespace, name string) {
 	t.Helper()
-	world.Eventually(t, "At "+name+" to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "At "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := p.Windlass.CnatV1().Ats(namespace).Get(ctx, name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
+		return apierrors.IsNotFound(err), framework.IgnoreNotFound(err)
 	})
 }

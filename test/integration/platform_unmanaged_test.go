@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 )
 
 // childWrites returns the controller's writes to Apps in a namespace, except to their status.
 func childWrites(t *testing.T, namespace string) []string {
 	t.Helper()
-	return controllerRequests(t, shared.Cluster, func(r cluster.Request) bool {
+	return controllerRequests(t, shared.Cluster, func(r framework.Request) bool {
 		return r.ObjectRef.Namespace == namespace && r.ObjectRef.APIGroup == "windlass.dev" && r.ObjectRef.Resource == "apps" &&
 			r.ObjectRef.Subresource == "" && r.Verb != "get"
 	})

@@ -16,8 +16,7 @@ import (
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 	"windlass.dev/windlass/pkg/webhook/conversion"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestPoliciesPassTypeChecks reads what the controller manager reports about the expressions of the policies.
@@ -25,7 +24,7 @@ func TestPoliciesPassTypeChecks(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"windlass-platform-authors", "windlass-repeated-ats"} {
 		policies := shared.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies()
-		world.Eventually(t, "the types in "+name+" to be checked", func(ctx context.Context) (bool, error) {
+		framework.Eventually(t, "the types in "+name+" to be checked", func(ctx context.Context) (bool, error) {
 			policy, err := policies.Get(ctx, name, metav1.GetOptions{})
 			if err != nil || policy.Status.TypeChecking == nil {
 				return false, err
@@ -62,16 +61,16 @@ func (w *warnings) take() []string {
 
 // newWarnings returns clients, and the warnings that they receive. It returns when the API server enforces the policy
 // windlass-repeated-ats.
-func newWarnings(t *testing.T, namespace string) (*world.World, *warnings) {
+func newWarnings(t *testing.T, namespace string) (*framework.Clients, *warnings) {
 	t.Helper()
 	received := &warnings{}
 	config := shared.Config()
 	config.WarningHandler = received
-	clients, err := world.New(config)
+	clients, err := framework.NewClients(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the API server to enforce the policy", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the API server to enforce the policy", func(ctx context.Context) (bool, error) {
 		_, err := clients.Windlass.CnatV1().Ats(namespace).Create(ctx, later(withTTL), dryRun)
 		return len(received.take()) > 0, err
 	})
@@ -181,18 +180,18 @@ func TestAtAppliedAgainRunsAgainUnlessItsDeadlineHasPassed(t *testing.T) {
 			t.Parallel()
 			namespace := shared.NewNamespace(t)
 			clients, received := newWarnings(t, namespace)
-			schedule := world.Soon()
+			schedule := framework.Soon()
 			for range 2 {
 				clients.Create(t, namespace, "job", "true", func(at *v1.At) { at.Spec.Schedule = schedule; c.change(at) })
 				if got := received.take(); (len(got) > 0) != (c.runs > 1) {
 					t.Errorf("warnings: %q", got)
 				}
-				world.Eventually(t, "the At to be deleted", func(ctx context.Context) (bool, error) {
+				framework.Eventually(t, "the At to be deleted", func(ctx context.Context) (bool, error) {
 					_, err := shared.Windlass.CnatV1().Ats(namespace).Get(ctx, "job", metav1.GetOptions{})
-					return apierrors.IsNotFound(err), world.IgnoreNotFound(err)
+					return apierrors.IsNotFound(err), framework.IgnoreNotFound(err)
 				})
 			}
-			pods := controllerRequests(t, shared.Cluster, func(r cluster.Request) bool {
+			pods := controllerRequests(t, shared.Cluster, func(r framework.Request) bool {
 				return r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource == "pods" && r.Verb == "create"
 			})
 			if len(pods) != c.runs {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // badSchedule is the message of the API server for an invalid schedule.
@@ -64,7 +64,7 @@ func TestRefusalsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 		})
 	}
 	shared.Create(t, namespace, "stored", "true", nil)
-	shared.CreateDatabase(t, namespace, "stored", world.SmallestDatabase())
+	shared.CreateDatabase(t, namespace, "stored", framework.SmallestDatabase())
 	shared.DatabaseIn(t, namespace, "stored", v1alpha1.DatabaseReady)
 	_, err := shared.Kubectl(t.Context(), "", "patch", "database/stored", "-n", namespace, "--type=merge", "-p", `{"spec":{"storage":{"size":"1"}}}`)
 	wantRefusal(t, err, "spec.storage.size: ", "cannot shrink")

@@ -13,9 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // restarts is how often a test kills the controller, and population is the number of Ats in a test.
@@ -26,10 +24,10 @@ const (
 
 // podCreations returns the number of successful creations of each Pod, by name. It counts a creation whose response
 // was lost because the controller was killed.
-func podCreations(t *testing.T, c *cluster.Cluster) map[string]int {
+func podCreations(t *testing.T, c *framework.Cluster) map[string]int {
 	t.Helper()
 	refused := func(code int) bool { return code >= 400 }
-	created, err := c.Requests(func(r cluster.Request) bool {
+	created, err := c.Requests(func(r framework.Request) bool {
 		return r.Verb == "create" && r.ObjectRef.Resource == "pods" && r.ObjectRef.Subresource == "" && !refused(r.ResponseStatus.Code)
 	})
 	if err != nil {
@@ -44,7 +42,7 @@ func podCreations(t *testing.T, c *cluster.Cluster) map[string]int {
 
 // populate creates n Ats with the numbers from first on. The Ats become due one after another, within the duration
 // over.
-func populate(t *testing.T, c *place.Place, first, n int, over time.Duration) {
+func populate(t *testing.T, c *framework.Installation, first, n int, over time.Duration) {
 	t.Helper()
 	start := time.Now()
 	for i := first; i < first+n; i++ {
@@ -60,9 +58,9 @@ func populate(t *testing.T, c *place.Place, first, n int, over time.Duration) {
 }
 
 // waitAllDone waits until every At is Done. It fails the test unless exactly one Pod was created for each At.
-func waitAllDone(t *testing.T, c *place.Place) {
+func waitAllDone(t *testing.T, c *framework.Installation) {
 	t.Helper()
-	world.Eventually(t, "every At to be Done", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "every At to be Done", func(ctx context.Context) (bool, error) {
 		ats, err := c.Windlass.CnatV1().Ats("default").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, nil // the API server may be down
@@ -87,29 +85,29 @@ func waitAllDone(t *testing.T, c *place.Place) {
 
 func TestKilledControllerRunsNoCommandTwice(t *testing.T) {
 	t.Parallel()
-	c := ownPlace(t)
+	c := framework.Own(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	const each = population / restarts
 	for round := range restarts {
 		populate(t, c, round*each, each, 0)
 		before := len(atAndPodWrites(t, c.Cluster))
-		p := place.Launch(t, c.Cluster, "--leader-elect=false")
+		p := framework.Launch(t, c.Cluster, "--leader-elect=false")
 		// Kill the controller after a number of requests, not after a time. Each new At takes three requests.
 		more := 1 + random.IntN(3*each)
-		world.Eventually(t, "the controller to send more requests", func(context.Context) (bool, error) {
+		framework.Eventually(t, "the controller to send more requests", func(context.Context) (bool, error) {
 			return len(atAndPodWrites(t, c.Cluster)) >= before+more, nil
 		})
 		p.Kill()
 	}
-	p := place.Launch(t, c.Cluster, "--leader-elect=false")
+	p := framework.Launch(t, c.Cluster, "--leader-elect=false")
 	defer p.Terminate()
 	waitAllDone(t, c)
 }
 
 func TestControllerSurvivesAPIServerRestarts(t *testing.T) {
 	t.Parallel()
-	c := ownPlace(t)
-	p := place.Launch(t, c.Cluster, "--leader-elect=false") // a Lease is lost if the API server takes long to start
+	c := framework.Own(t)
+	p := framework.Launch(t, c.Cluster, "--leader-elect=false") // a Lease is lost if the API server takes long to start
 	populate(t, c, 0, population, 15*time.Second)
 	for _, step := range []func() error{
 		func() error { return c.Kill("kube-apiserver") },
@@ -131,8 +129,8 @@ func TestControllerSurvivesAPIServerRestarts(t *testing.T) {
 
 func TestControllerThatLosesItsLeaseEndsAndCanStartAgain(t *testing.T) {
 	t.Parallel()
-	c := ownPlace(t)
-	p := place.Launch(t, c.Cluster)
+	c := framework.Own(t)
+	p := framework.Launch(t, c.Cluster)
 	populate(t, c, 0, population, 15*time.Second)
 	if err := c.Kill("kube-apiserver"); err != nil {
 		t.Fatal(err)
@@ -143,7 +141,7 @@ func TestControllerThatLosesItsLeaseEndsAndCanStartAgain(t *testing.T) {
 	if err := c.StartComponent("kube-apiserver"); err != nil {
 		t.Fatal(err)
 	}
-	p = place.Launch(t, c.Cluster) // as the kubelet does
+	p = framework.Launch(t, c.Cluster) // as the kubelet does
 	waitAllDone(t, c)
 	if code := p.Terminate(); code != 0 {
 		t.Errorf("the controller ended with exit code %d, want 0", code)

@@ -15,8 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // mutatingPolicy is a policy for the objects in a namespace. It changes the image of a StatefulSet, the resources of a
@@ -65,7 +64,7 @@ func applyPolicy(t *testing.T, namespace string) {
 	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Name: "probe", Labels: map[string]string{"app.kubernetes.io/name": "probe"},
 	}}
-	world.Eventually(t, "the policy to have an effect", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the policy to have an effect", func(ctx context.Context) (bool, error) {
 		dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 		made, err := shared.Kube.CoreV1().ConfigMaps(namespace).Create(ctx, probe, dry)
 		return err == nil && made.Labels["app.kubernetes.io/name"] == "renamed", err
@@ -80,7 +79,7 @@ func TestValuesThatPolicyChangesAreWrittenOnce(t *testing.T) {
 	applyPolicy(t, namespace)
 	app := v1alpha1.AppSpec{Image: "shop:1", Config: map[string]string{"a": "b"}}
 	app.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
-	db := world.SmallestDatabase()
+	db := framework.SmallestDatabase()
 	db.UpdatePolicy = v1alpha1.UpdateManual
 	shared.CreateApp(t, namespace, "shop", app)
 	shared.CreateDatabase(t, namespace, "db", db)
@@ -115,7 +114,7 @@ func TestValuesThatPolicyChangesAreWrittenOnce(t *testing.T) {
 // a namespace.
 func wantPatches(t *testing.T, namespace string, want ...string) {
 	t.Helper()
-	got := requestsWith(t, func(r cluster.Request) bool {
+	got := requestsWith(t, func(r framework.Request) bool {
 		return r.ObjectRef.Namespace == namespace && r.Verb == "patch" &&
 			slices.Contains([]string{"configmaps", "deployments", "statefulsets"}, r.ObjectRef.Resource)
 	})
@@ -127,7 +126,7 @@ func wantPatches(t *testing.T, namespace string, want ...string) {
 // wantWarnings fails the test unless one Event for each of the fields says that the API server keeps another value.
 func wantWarnings(t *testing.T, namespace string, want ...string) {
 	t.Helper()
-	world.Eventually(t, fmt.Sprintf("the warnings %v", want), func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, fmt.Sprintf("the warnings %v", want), func(ctx context.Context) (bool, error) {
 		list, err := shared.Kube.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err

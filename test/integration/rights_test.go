@@ -13,14 +13,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 )
 
 // checkRights returns an error if the controller lacked a right in any test, or has a right that it used in no test.
 // It runs after all tests.
 func checkRights(ctx context.Context) error {
 	used := map[string]bool{}
-	refused, err := shared.Requests(func(r cluster.Request) bool {
+	refused, err := shared.Requests(func(r framework.Request) bool {
 		if r.User.Username != controllerUser || r.ObjectRef.Resource == "" {
 			return false
 		}

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 func TestPostgreSQLUsesCredentialsOfSecret(t *testing.T) {
@@ -211,7 +211,7 @@ func TestRecreatedDatabaseKeepsData(t *testing.T) {
 	s := newServer(t, nil)
 	s.exec(t, "create table orders as select 1 as id")
 	former := shared.Credentials(t, s.namespace, "shop")
-	spec := world.SmallestDatabase()
+	spec := framework.SmallestDatabase()
 	spec.Version = shared.DatabaseIn(t, s.namespace, "shop", v1alpha1.DatabaseReady).Spec.Version
 	deleteDatabase(t, s.namespace)
 	s.running.Stop(t)
@@ -325,7 +325,7 @@ func TestScriptRefusesForeignData(t *testing.T) {
 	shared.UpdateDatabase(t, s.namespace, "shop", func(db *v1alpha1.Database) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"shared_buffers": "nonsense"}
 	})
-	world.Eventually(t, "the settings to change", func(context.Context) (bool, error) { return settingsRevision(t, s.namespace) != s.mounted, nil })
+	framework.Eventually(t, "the settings to change", func(context.Context) (bool, error) { return settingsRevision(t, s.namespace) != s.mounted, nil })
 	if err := os.Remove(filepath.Join(data, "windlass.accepted")); err != nil { // as if the server had never started
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/framework"
 	"windlass.dev/windlass/test/postgres"
-	"windlass.dev/windlass/test/world"
 )
 
 // server is the PostgreSQL server of a Database "shop". The container in the StatefulSet runs on this machine, because
@@ -38,7 +38,7 @@ func newServer(t *testing.T, change func(*v1alpha1.DatabaseSpec)) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := world.SmallestDatabase()
+	spec := framework.SmallestDatabase()
 	spec.Version = programs.Version
 	if change != nil {
 		change(&spec)
@@ -99,7 +99,7 @@ func (s *server) readyBy(t *testing.T, probe *corev1.Probe) {
 // eventually waits until holds returns true. It fails the test if the container ends before.
 func (s *server) eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	world.Eventually(t, what, func(context.Context) (bool, error) {
+	framework.Eventually(t, what, func(context.Context) (bool, error) {
 		select {
 		case <-s.running.Ended():
 			return false, fmt.Errorf("the container ended: %s; its log:\n%s", s.pod.TerminationMessage(), s.running.Log())
@@ -181,7 +181,7 @@ func (s *server) patchCredentials(t *testing.T, patch string) {
 // them.
 func (s *server) apply(t *testing.T) {
 	t.Helper()
-	world.Eventually(t, "the settings to change", func(context.Context) (bool, error) {
+	framework.Eventually(t, "the settings to change", func(context.Context) (bool, error) {
 		return settingsRevision(t, s.namespace) != s.mounted, nil
 	})
 	s.mount(t)

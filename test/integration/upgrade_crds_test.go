@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 	"windlass.dev/windlass/test/schema"
 )
 
@@ -18,7 +18,7 @@ func TestNoFieldIsRemovedOrNarrowedWithoutNewVersion(t *testing.T) {
 	if from == "" {
 		from = formerRelease
 	}
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,9 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // formerRelease is the version from which the test upgrades, unless the variable UPGRADE_FROM names another commit or
@@ -40,8 +38,8 @@ func TestUpgradeAndRollbackRestartNothing(t *testing.T) {
 	if from == "" {
 		from = formerRelease
 	}
-	release := place.Build(t, from)
-	u := &upgrade{Place: release.Own(t)}
+	release := framework.Build(t, from)
+	u := &upgrade{Installation: release.Own(t)}
 	former := release.Launch(t, u.Cluster)
 	u.populate(t)
 	former.Terminate()
@@ -49,19 +47,19 @@ func TestUpgradeAndRollbackRestartNothing(t *testing.T) {
 	workloads, states := u.workloads(t), u.states(t)
 	changelog := newestSection(t)
 
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := u.Install(t.Context(), root); err != nil {
 		t.Fatal(err)
 	}
-	u.run(t, place.Launch(t, u.Cluster), "upgraded", writesOfAnUpgrade)
+	u.run(t, framework.Launch(t, u.Cluster), "upgraded", writesOfAnUpgrade)
 	workloads = u.checkRestarts(t, workloads, namedRestarts(changelog, "Restarts"))
 	u.loseOperator(t, root)
-	u.run(t, place.Launch(t, u.Cluster), "recovered", nil)
+	u.run(t, framework.Launch(t, u.Cluster), "recovered", nil)
 	workloads = u.checkRestarts(t, workloads, nil)
-	if err := release.Install(t.Context(), u.Place); err != nil {
+	if err := release.Install(t.Context(), u.Installation); err != nil {
 		t.Fatal(err)
 	}
 	u.run(t, release.Launch(t, u.Cluster), "rolled-back", writesOfARollback)
@@ -71,9 +69,9 @@ func TestUpgradeAndRollbackRestartNothing(t *testing.T) {
 	}
 }
 
-// upgrade is a place in which an operator is replaced.
+// upgrade is an installation in which an operator is replaced.
 type upgrade struct {
-	*place.Place
+	*framework.Installation
 	seen int // the number of writes so far
 }
 
@@ -85,7 +83,7 @@ func (u *upgrade) populate(t *testing.T) {
 		if _, err := u.Kubectl(t.Context(), "", "create", "namespace", namespace); err != nil {
 			t.Fatal(err)
 		}
-		createEverything(t, o, u.Place, namespace)
+		createEverything(t, o, u.Installation, namespace)
 	}
 	u.Create(t, "default", "done", "true", nil)
 	u.InPhase(t, "default", "done", v1.AtDone)
@@ -107,19 +105,19 @@ func (u *upgrade) loseOperator(t *testing.T, root string) {
 }
 
 // run waits until the next version has reconciled every object, checks conversions and writes, and ends it.
-func (u *upgrade) run(t *testing.T, next *place.Process, name string, writes []string) {
+func (u *upgrade) run(t *testing.T, next *framework.Process, name string, writes []string) {
 	t.Helper()
 	for _, kind := range []string{"app", "database", "externaldatabase", "platform", "at"} {
 		reconciled := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + kind + `",result="(requeue_after|success)"\} [1-9]`)
-		world.Eventually(t, kind+" to be reconciled", func(context.Context) (bool, error) { return reconciled.MatchString(next.Get(t, "/metrics")), nil })
+		framework.Eventually(t, kind+" to be reconciled", func(context.Context) (bool, error) { return reconciled.MatchString(next.Get(t, "/metrics")), nil })
 	}
 	// Wait for a new App and a new Database, so that the workers have time to reconcile the existing objects too.
 	u.CreateApp(t, "default", name, smallest())
-	u.CreateDatabase(t, "default", name+"-db", world.SmallestDatabase())
+	u.CreateDatabase(t, "default", name+"-db", framework.SmallestDatabase())
 	u.AppIn(t, "default", name, "Ready")
 	u.DatabaseIn(t, "default", name+"-db", "Ready")
 	for _, o := range owners {
-		o.ready(t, u.Place, "by-"+o.name)
+		o.ready(t, u.Installation, "by-"+o.name)
 	}
 	for _, version := range []string{"v1", "v1alpha1"} {
 		names, err := u.Kubectl(t.Context(), "", "get", "ats."+version+".cnat.programming-kubernetes.info", "-n", "default", "-o", "name")
@@ -141,7 +139,7 @@ func (u *upgrade) run(t *testing.T, next *place.Process, name string, writes []s
 // writes returns all writes of operators that concern the objects, but Events.
 func (u *upgrade) writes(t *testing.T) []string {
 	t.Helper()
-	return controllerRequests(t, u.Cluster, func(r cluster.Request) bool {
+	return controllerRequests(t, u.Cluster, func(r framework.Request) bool {
 		ofObjects := strings.HasPrefix(r.ObjectRef.Namespace, "by-") || strings.HasPrefix(r.ObjectRef.Name, "by-") || r.ObjectRef.Namespace == "default"
 		reads := r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
 		return ofObjects && !reads && r.ObjectRef.Resource != "events"
@@ -212,7 +210,7 @@ var restartLine = regexp.MustCompile(`(?m)^\* \*\*(\w+)\*\*:`)
 // newestSection returns the newest section of CHANGELOG.md.
 func newestSection(t *testing.T) string {
 	t.Helper()
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

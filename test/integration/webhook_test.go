@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 func TestWebhookServesReadsDuringCertificateRenewal(t *testing.T) {
@@ -45,10 +45,10 @@ func TestWebhookServesReadsDuringCertificateRenewal(t *testing.T) {
 	if _, err := secrets.Patch(t.Context(), secret.Name, types.MergePatchType, []byte(`{"data":{"tls.crt":"YnJva2Vu"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatalf("breaking the certificate: %v", err)
 	}
-	world.Eventually(t, "a new certificate", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "a new certificate", func(ctx context.Context) (bool, error) {
 		secret, err := secrets.Get(ctx, secret.Name, metav1.GetOptions{})
 		return err == nil && bytes.HasPrefix(secret.Data[corev1.TLSCertKey], []byte("-----BEGIN")) && !bytes.Equal(secret.Data[corev1.TLSCertKey], before), err
 	})
 	seen := reads.Load()
-	world.Eventually(t, "reads with the new certificate", func(context.Context) (bool, error) { return reads.Load() > seen+100, nil })
+	framework.Eventually(t, "reads with the new certificate", func(context.Context) (bool, error) { return reads.Load() > seen+100, nil })
 }

@@ -12,13 +12,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 )
 
 // read returns a file in artifacts/monitoring.
 func read(t *testing.T, name string) string {
 	t.Helper()
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,10 +19,8 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/framework"
 	"windlass.dev/windlass/test/postgres"
-	"windlass.dev/windlass/test/world"
 )
 
 func TestAlertsFireWhenTheyShould(t *testing.T) {
@@ -51,7 +49,7 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 }
 
 func TestEveryAlertHasRunbook(t *testing.T) {
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,10 +78,10 @@ var others = map[string]string{
 // that the PodMonitor names. It then kills the controller, and starts it again.
 func TestPrometheusScrapesWhatDashboardAndAlertsName(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "430MiB") // as in the Deployment
-	on := place.Own(t)
-	address := place.OwnAddress()
+	on := framework.Own(t)
+	address := framework.OwnAddress()
 	flags := []string{"--metrics-secure=true", "--metrics-bind-address", address, "--metrics-object-names"}
-	controller := place.Launch(t, on.Cluster, flags...)
+	controller := framework.Launch(t, on.Cluster, flags...)
 	populate(t, on)
 	p := startPrometheus(t, configure(t, on, address, controller.WebhookURL))
 
@@ -103,7 +101,7 @@ func TestPrometheusScrapesWhatDashboardAndAlertsName(t *testing.T) {
 	p.awaitAlerts(t, "WindlassNoLeader", false)
 	controller.Kill()
 	p.awaitAlerts(t, "WindlassNoLeader", true)
-	again := place.Launch(t, on.Cluster, append(flags, "--webhook-url", controller.WebhookURL, "--webhook-bind-address", host(t, controller.WebhookURL))...)
+	again := framework.Launch(t, on.Cluster, append(flags, "--webhook-url", controller.WebhookURL, "--webhook-bind-address", host(t, controller.WebhookURL))...)
 	p.awaitAlerts(t, "WindlassNoLeader", false)
 	if code := again.Terminate(); code != 0 {
 		t.Errorf("the controller ended with exit code %d", code)
@@ -111,7 +109,7 @@ func TestPrometheusScrapesWhatDashboardAndAlertsName(t *testing.T) {
 }
 
 // populate creates objects of every kind, so that every metric has series.
-func populate(t *testing.T, on *place.Place) {
+func populate(t *testing.T, on *framework.Installation) {
 	t.Helper()
 	server, err := postgres.NewServer(t.Context())
 	if err != nil {
@@ -121,7 +119,7 @@ func populate(t *testing.T, on *place.Place) {
 	namespace := on.NewNamespace(t)
 	createSecret(t, on, namespace, "server", map[string]string{"host": "127.0.0.1", "port": server.Port, "username": "postgres", "password": server.Password, "sslmode": "disable"})
 	on.CreateExternalDatabase(t, namespace, "cart", v1alpha1.ExternalDatabaseSpec{ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "cart", Owner: "clerk"})
-	on.CreateDatabase(t, namespace, "orders", world.SmallestDatabase())
+	on.CreateDatabase(t, namespace, "orders", framework.SmallestDatabase())
 	on.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: "registry.example.com/web:1"})
 	on.Create(t, namespace, "nightly", "true", func(at *v1.At) { at.Spec.Schedule = "2099-01-01T00:00:00Z" })
 	_, err = on.Kubectl(t.Context(), `{apiVersion: cnat.programming-kubernetes.info/v1alpha1, kind: At, metadata: {name: former, namespace: `+namespace+`}, spec: {schedule: "2099-01-01T00:00:00Z", command: "true"}}`, "create", "-f", "-")
@@ -132,7 +130,7 @@ func populate(t *testing.T, on *place.Place) {
 	on.ExternalDatabaseIn(t, namespace, "cart", v1alpha1.ExternalDatabaseReady)
 }
 
-func createSecret(t *testing.T, on *place.Place, namespace, name string, data map[string]string) {
+func createSecret(t *testing.T, on *framework.Installation, namespace, name string, data map[string]string) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
 	if _, err := on.Kube.CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
@@ -143,7 +141,7 @@ func createSecret(t *testing.T, on *place.Place, namespace, name string, data ma
 // configure applies the objects of podmonitor.yaml but the PodMonitor, and writes the configuration that the Prometheus
 // operator would make of the PodMonitor. The controller runs out of cluster, so its address is given, and its certificate
 // is for the host of its webhook's URL.
-func configure(t *testing.T, on *place.Place, address, webhookURL string) (file string) {
+func configure(t *testing.T, on *framework.Installation, address, webhookURL string) (file string) {
 	t.Helper()
 	monitor := scraped(t)
 	for document := range strings.SplitSeq(read(t, "podmonitor.yaml"), "\n---\n") {
@@ -156,12 +154,12 @@ func configure(t *testing.T, on *place.Place, address, webhookURL string) (file 
 	dir, from := t.TempDir(), monitor.Spec.PodMetricsEndpoints[0]
 	for name, key := range map[string]secretKey{"token": from.Authorization.Credentials, "ca": from.TLSConfig.CA.Secret} {
 		var value []byte
-		world.Eventually(t, "the Secret "+key.Name+" to have "+key.Key, func(ctx context.Context) (bool, error) {
+		framework.Eventually(t, "the Secret "+key.Name+" to have "+key.Key, func(ctx context.Context) (bool, error) {
 			secret, err := on.Kube.CoreV1().Secrets(monitor.Metadata.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 			if err == nil {
 				value = secret.Data[key.Key]
 			}
-			return len(value) > 0, world.IgnoreNotFound(err)
+			return len(value) > 0, framework.IgnoreNotFound(err)
 		})
 		if err := os.WriteFile(filepath.Join(dir, name), value, 0o600); err != nil {
 			t.Fatal(err)
@@ -205,7 +203,7 @@ func (p *prometheus) awaitAlerts(t *testing.T, name string, fires bool) {
 	if !fires {
 		what = name + " to be resolved"
 	}
-	world.Eventually(t, what, func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, what, func(ctx context.Context) (bool, error) {
 		firing, err := p.firing(ctx)
 		return slices.Contains(firing, name) == fires, err
 	})
@@ -217,7 +215,7 @@ func (p *prometheus) checkDashboard(t *testing.T) {
 		for _, target := range panel.Targets {
 			queries++
 			expression := strings.ReplaceAll(target.Expr, "$__rate_interval", "30s")
-			world.Eventually(t, fmt.Sprintf("a result of %q: %s", panel.Title, expression), func(ctx context.Context) (bool, error) {
+			framework.Eventually(t, fmt.Sprintf("a result of %q: %s", panel.Title, expression), func(ctx context.Context) (bool, error) {
 				result, err := p.query(ctx, expression)
 				return len(result) > 0, err
 			})

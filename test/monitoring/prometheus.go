@@ -13,22 +13,20 @@ import (
 	"path/filepath"
 	"testing"
 
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // prometheus is a running Prometheus.
 type prometheus struct {
 	address string
-	log     place.Log
+	log     framework.Log
 }
 
 // startPrometheus starts a Prometheus with a configuration file, and returns when it is ready. The Prometheus is stopped
 // when the test ends.
 func startPrometheus(t *testing.T, config string) *prometheus {
 	t.Helper()
-	p := &prometheus{address: place.OwnAddress()}
+	p := &prometheus{address: framework.OwnAddress()}
 	command := exec.Command(tool(t, "prometheus"), "--config.file", config, "--storage.tsdb.path", t.TempDir(),
 		"--web.listen-address", p.address, "--log.level", "warn")
 	command.Stdout, command.Stderr = &p.log, &p.log
@@ -42,7 +40,7 @@ func startPrometheus(t *testing.T, config string) *prometheus {
 			t.Logf("the log of Prometheus:\n%s", p.log.String())
 		}
 	})
-	world.Eventually(t, "Prometheus to be ready", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "Prometheus to be ready", func(ctx context.Context) (bool, error) {
 		response, err := p.get(ctx, "/-/ready", nil)
 		if err != nil {
 			return false, nil //nolint:nilerr // it does not listen yet
@@ -56,7 +54,7 @@ func startPrometheus(t *testing.T, config string) *prometheus {
 // tool returns the path of a program that make has built.
 func tool(t *testing.T, name string) string {
 	t.Helper()
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,7 @@ import (
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/report"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // result is the result of a command.
@@ -33,7 +32,7 @@ type result struct {
 // windlass runs the plugin as the user of a kubeconfig. input is the standard input.
 func windlass(t *testing.T, kubeconfig, input string, args ...string) result {
 	t.Helper()
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +141,7 @@ func TestPlanChangesNothingAndShowsNoSecret(t *testing.T) {
 			t.Errorf("%s: exit code %d, want 2, and no data in the output:\n%s%s", name, r.code, r.out, r.errors)
 		}
 	}
-	requests, err := shared.Requests(func(r cluster.Request) bool { return r.User.Username == username })
+	requests, err := shared.Requests(func(r framework.Request) bool { return r.User.Username == username })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +233,7 @@ func TestErrorsAreOneSentence(t *testing.T) {
 
 func TestPlanExitCodeIsZeroWithoutDifference(t *testing.T) {
 	namespace := shared.NewNamespace(t)
-	shared.CreateDatabase(t, namespace, "db", world.SmallestDatabase())
+	shared.CreateDatabase(t, namespace, "db", framework.SmallestDatabase())
 	shared.DatabaseIn(t, namespace, "db", v1alpha1.DatabaseReady)
 	for _, args := range [][]string{{"plan", "database/db"}, {"plan", "--all"}} {
 		if r := windlass(t, shared.Kubeconfig(), "", append(args, "-n", namespace)...); r.code != 0 || r.out != "Plan: 0 to create, 0 to change, 0 to delete.\n" {
@@ -245,7 +244,7 @@ func TestPlanExitCodeIsZeroWithoutDifference(t *testing.T) {
 
 func TestPauseStopsOperatorUntilResume(t *testing.T) {
 	namespace := shared.NewNamespace(t)
-	shared.CreateApp(t, namespace, "web", world.ProbedApp("web:1"))
+	shared.CreateApp(t, namespace, "web", framework.ProbedApp("web:1"))
 	shared.AppIn(t, namespace, "web", v1alpha1.AppReady)
 	for _, step := range []struct{ verb, paused, says string }{{"pause", "true", "paused"}, {"resume", "", "resumed"}} {
 		r := windlass(t, shared.Kubeconfig(), "", step.verb, "app/web", "-n", namespace)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestShellCompletesObjects completes command lines as a shell does: it runs kubectl, which runs the plugin.
@@ -19,7 +19,7 @@ func TestShellCompletesObjects(t *testing.T) {
 	for _, name := range []string{"web", "worker", "api"} {
 		shared.CreateApp(t, namespace, name, v1alpha1.AppSpec{Image: "web:1"})
 	}
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // session matches a block of commands and their output in the documentation.
@@ -22,7 +21,7 @@ var session = regexp.MustCompile("(?ms)^```console\n(.*?)^```")
 
 // TestDocumentedSessionsAreWhatCommandsPrint runs the commands in docs/kubectl-windlass.md, and compares the output.
 func TestDocumentedSessionsAreWhatCommandsPrint(t *testing.T) {
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +57,7 @@ func TestDocumentedSessionsAreWhatCommandsPrint(t *testing.T) {
 				}
 				continue
 			}
-			world.Eventually(t, command+" to print what the documentation has", func(context.Context) (bool, error) {
+			framework.Eventually(t, command+" to print what the documentation has", func(context.Context) (bool, error) {
 				got = shell(t, root, command)
 				return comparable(got) == comparable(want), nil
 			})

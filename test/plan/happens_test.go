@@ -17,7 +17,7 @@ import (
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
 	"windlass.dev/windlass/pkg/plan"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 var only = flag.String("plan.only", "", "plan only the changes whose names match this regular expression")
@@ -136,7 +136,7 @@ func compare(t *testing.T, all []scenario, namespaces map[string]string) {
 					t.Logf("the plan is not what happens (-planned +happened):\n%s", difference(s))
 				}
 			})
-			world.Eventually(t, "what was planned", func(context.Context) (bool, error) { return difference(s) == "", nil })
+			framework.Eventually(t, "what was planned", func(context.Context) (bool, error) { return difference(s) == "", nil })
 		})
 	}
 	for _, s := range all { // the operator has had time for writes that were not planned

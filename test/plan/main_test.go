@@ -10,13 +10,13 @@ import (
 	"os"
 	"testing"
 
-	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/framework"
 	"windlass.dev/windlass/test/postgres"
 )
 
 var (
 	// shared is the cluster of all tests, and operating the operator that runs in it.
-	shared    *place.Place
+	shared    *framework.Installation
 	operating *running
 	// server is the PostgreSQL server of all ExternalDatabases.
 	server *postgres.Server
@@ -37,7 +37,7 @@ func withCluster(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	if shared, err = place.Start(dir); err != nil {
+	if shared, err = framework.Start(dir); err != nil {
 		return 1, err
 	}
 	defer shared.Close()

@@ -19,9 +19,7 @@ import (
 	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // maxMemory is the largest resident set of a plan of hundreds of objects, in bytes.
@@ -38,7 +36,7 @@ func TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory(t *testing.T) {
 		shared.CreateApp(t, namespace, name, v1alpha1.AppSpec{
 			Image: "web:1", Config: map[string]string{"a": name}, Probe: &v1alpha1.AppProbe{Path: "/"},
 		})
-		shared.CreateDatabase(t, namespace, "db-"+name, world.SmallestDatabase())
+		shared.CreateDatabase(t, namespace, "db-"+name, framework.SmallestDatabase())
 		shared.Create(t, namespace, name, "true", func(at *cnatv1.At) { at.Spec.Suspend = new(true) })
 		shared.CreateExternalDatabase(t, namespace, "outside-"+name, v1alpha1.ExternalDatabaseSpec{ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: name + namespace})
 		shared.CreatePlatform(t, fmt.Sprintf("%s-%d", namespace, i), v1alpha1.PlatformSpec{Namespace: namespace})
@@ -49,12 +47,12 @@ func TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory(t *testing.T) {
 		shared.DatabaseIn(t, namespace, "db-"+name, v1alpha1.DatabaseReady)
 		shared.ExternalDatabaseIn(t, namespace, "outside-"+name, v1alpha1.ExternalDatabaseReady)
 	}
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent := func() (all []cluster.Request) {
-		all, err := shared.Requests(func(r cluster.Request) bool { return r.User.Username == username && r.Verb != "watch" })
+	sent := func() (all []framework.Request) {
+		all, err := shared.Requests(func(r framework.Request) bool { return r.User.Username == username && r.Verb != "watch" })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,10 +60,10 @@ func TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory(t *testing.T) {
 	}
 	var (
 		peak     int64
-		requests []cluster.Request
+		requests []framework.Request
 		took     time.Duration
 	)
-	world.Eventually(t, "a plan without the objects of earlier tests, which are being deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "a plan without the objects of earlier tests, which are being deleted", func(ctx context.Context) (bool, error) {
 		command := exec.CommandContext(ctx, filepath.Join(root, "bin", "kubectl-windlass"), "plan", "--all", "-A")
 		command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+t.TempDir())
 		before, began := len(sent()), time.Now()
@@ -108,7 +106,7 @@ func runAndMeasure(command *exec.Cmd) (peak int64, err error) {
 		case err := <-ended:
 			return peak, err
 		case <-often.C:
-			if bytes, err := place.PeakRSS(command.Process.Pid); err == nil {
+			if bytes, err := framework.PeakRSS(command.Process.Pid); err == nil {
 				peak = bytes
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 var (
@@ -43,9 +43,9 @@ func randomly[S any](changes map[string][]func(*S)) func(*rand.Rand, *S, bool) {
 
 // randomPlatform changes the fields, the state and the order of the components.
 func randomPlatform(r *rand.Rand, spec *v1alpha1.PlatformSpec, mayRemove bool) {
-	randomly(world.ChangesOfApp)(r, spec.Components[world.WebComponent].App, mayRemove)
-	randomly(world.ChangesOfDatabase)(r, spec.Components[world.DatabaseComponent].Database, mayRemove)
-	randomly(world.ChangesOfExternalDatabase)(r, spec.Components[world.OutsideComponent].ExternalDatabase, mayRemove)
+	randomly(framework.ChangesOfApp)(r, spec.Components[framework.WebComponent].App, mayRemove)
+	randomly(framework.ChangesOfDatabase)(r, spec.Components[framework.DatabaseComponent].Database, mayRemove)
+	randomly(framework.ChangesOfExternalDatabase)(r, spec.Components[framework.OutsideComponent].ExternalDatabase, mayRemove)
 	weighted := []v1alpha1.ManagementState{v1alpha1.Managed, v1alpha1.Managed, v1alpha1.Unmanaged, v1alpha1.Removed}
 	for i := range spec.Components {
 		if mayRemove {

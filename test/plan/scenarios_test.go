@@ -19,7 +19,7 @@ import (
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // kindOf is a kind with objects of all fields.
@@ -45,34 +45,34 @@ var (
 	apps = kindOf[v1alpha1.AppSpec]{
 		GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind("App"), plural: "apps",
 		references: func(t *testing.T, namespace string) { t.Helper(); shared.CreateReferences(t, namespace) },
-		spec:       func(string) v1alpha1.AppSpec { return world.EverythingOfApp() },
+		spec:       func(string) v1alpha1.AppSpec { return framework.EverythingOfApp() },
 		ready: func(t *testing.T, namespace, name string) {
 			t.Helper()
 			shared.AppIn(t, namespace, name, v1alpha1.AppReady)
 		},
-		changes: world.ChangesOfApp, random: randomly(world.ChangesOfApp), share: 25,
+		changes: framework.ChangesOfApp, random: randomly(framework.ChangesOfApp), share: 25,
 	}
 	databases = kindOf[v1alpha1.DatabaseSpec]{
 		GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind("Database"), plural: "databases",
 		references: func(*testing.T, string) {},
-		spec:       func(string) v1alpha1.DatabaseSpec { return world.EverythingOfDatabase() },
+		spec:       func(string) v1alpha1.DatabaseSpec { return framework.EverythingOfDatabase() },
 		ready: func(t *testing.T, namespace, name string) {
 			t.Helper()
 			shared.DatabaseIn(t, namespace, name, v1alpha1.DatabaseReady)
 		},
-		changes: world.ChangesOfDatabase, random: randomly(world.ChangesOfDatabase), share: 50,
+		changes: framework.ChangesOfDatabase, random: randomly(framework.ChangesOfDatabase), share: 50,
 	}
 	externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 		GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase"), plural: "externaldatabases",
 		references: createConnections,
 		spec: func(namespace string) v1alpha1.ExternalDatabaseSpec {
-			return ofNamespace(world.EverythingOfExternalDatabase(), namespace)
+			return ofNamespace(framework.EverythingOfExternalDatabase(), namespace)
 		},
 		ready: func(t *testing.T, namespace, name string) {
 			t.Helper()
 			shared.ExternalDatabaseIn(t, namespace, name, v1alpha1.ExternalDatabaseReady)
 		},
-		changes: world.ChangesOfExternalDatabase, random: randomly(world.ChangesOfExternalDatabase), share: 20,
+		changes: framework.ChangesOfExternalDatabase, random: randomly(framework.ChangesOfExternalDatabase), share: 20,
 	}
 	platforms = kindOf[v1alpha1.PlatformSpec]{
 		GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind("Platform"), plural: "platforms", clusterScoped: true,
@@ -82,9 +82,9 @@ var (
 			createConnections(t, namespace)
 		},
 		spec: func(namespace string) v1alpha1.PlatformSpec {
-			spec := world.EverythingOfPlatform()
+			spec := framework.EverythingOfPlatform()
 			spec.Namespace = namespace
-			outside := spec.Components[world.OutsideComponent].ExternalDatabase
+			outside := spec.Components[framework.OutsideComponent].ExternalDatabase
 			*outside = ofNamespace(*outside, namespace)
 			return spec
 		},
@@ -92,7 +92,7 @@ var (
 			t.Helper()
 			shared.PlatformIn(t, name, v1alpha1.PlatformReady)
 		},
-		changes: world.ChangesOfPlatform, random: randomPlatform, share: 5,
+		changes: framework.ChangesOfPlatform, random: randomPlatform, share: 5,
 	}
 	ats = kindOf[cnatv1.AtSpec]{
 		GroupVersionKind: cnatv1.SchemeGroupVersion.WithKind("At"), plural: "ats",

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // absent stands for the state of a component that is not in the spec.
@@ -23,9 +23,9 @@ func smallPlatforms() kindOf[v1alpha1.PlatformSpec] {
 	small := platforms
 	small.references = createConnections
 	small.spec = func(namespace string) v1alpha1.PlatformSpec {
-		spec, db := platforms.spec(namespace), world.SmallestDatabase()
-		spec.Components[world.WebComponent].App = &v1alpha1.AppSpec{Image: "shop:1"}
-		spec.Components[world.DatabaseComponent].Database = &db
+		spec, db := platforms.spec(namespace), framework.SmallestDatabase()
+		spec.Components[framework.WebComponent].App = &v1alpha1.AppSpec{Image: "shop:1"}
+		spec.Components[framework.DatabaseComponent].Database = &db
 		return spec
 	}
 	return small

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // cause is a reason why an object is not Ready, made on purpose.
@@ -88,7 +88,7 @@ func TestWhyFindsTheRootCause(t *testing.T) {
 					t.Logf("why %s printed:\n%s%s", c.of, got.out, got.errors)
 				}
 			})
-			world.Eventually(t, "why to find the cause", func(context.Context) (bool, error) {
+			framework.Eventually(t, "why to find the cause", func(context.Context) (bool, error) {
 				got = windlass(t, shared.Kubeconfig(), "", "why", fill(c.of), "-n", namespace)
 				lines := strings.Split(strings.TrimSpace(got.out), "\n")
 				root := lines[max(0, len(lines)-2)]

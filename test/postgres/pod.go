@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"windlass.dev/windlass/test/framework"
 )
 
 // Pod stands for a Pod of a Database. It can run its container several times. Its volumes are directories.
@@ -221,7 +223,7 @@ type Container struct {
 	spec    corev1.Container
 	env     []string
 	command *exec.Cmd
-	log     log
+	log     framework.Log
 	ended   chan struct{}
 	watch   watch // if the Pod is recorded
 }

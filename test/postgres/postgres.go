@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 )
 
 // Programs are the server and the clients of one major version of PostgreSQL.
@@ -44,7 +44,7 @@ func Find() (Programs, error) {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		return versionOf(path)
 	}
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		return Programs{}, err
 	}

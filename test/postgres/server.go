@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"windlass.dev/windlass/test/framework"
 )
 
 // Server is a PostgreSQL server outside of any cluster. By default it logs all statements.
@@ -24,7 +26,7 @@ type Server struct {
 	programs Programs
 	account  account
 	dir      string
-	log      log
+	log      framework.Log
 	running  *exec.Cmd
 }
 

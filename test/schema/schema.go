@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"windlass.dev/windlass/test/cluster"
+	"windlass.dev/windlass/test/framework"
 )
 
 // Node is a JSON object, for example a schema.
@@ -47,7 +47,7 @@ func Definitions(t *testing.T) []Node {
 }
 
 func definitions() (all []Node, err error) {
-	root, err := cluster.Root()
+	root, err := framework.Root()
 	if err != nil {
 		return nil, err
 	}

@@ -15,9 +15,7 @@ import (
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // By default, each disturbance happens about once. `make chaos` disturbs the replicas for ten minutes.
@@ -33,9 +31,9 @@ var (
 // disturbance is something that happens to a replica, to all replicas, or to their number.
 type disturbance struct {
 	// happen disturbs the replica p, or does something that does not depend on p.
-	happen func(t *testing.T, s *sharded, p *place.Process)
+	happen func(t *testing.T, s *sharded, p *framework.Process)
 	// after, if it is set, is called when the other replicas hold the shards and have carried out the changes of the users.
-	after func(t *testing.T, p *place.Process)
+	after func(t *testing.T, p *framework.Process)
 	// limit is the longest time in which the change of a user is carried out.
 	limit time.Duration
 }
@@ -43,17 +41,17 @@ type disturbance struct {
 const added, rolledOut = "added", "rolled out"
 
 var disturbances = map[string]disturbance{
-	"killed": {limit: expiryLimit, happen: func(_ *testing.T, s *sharded, p *place.Process) {
+	"killed": {limit: expiryLimit, happen: func(_ *testing.T, s *sharded, p *framework.Process) {
 		s.remove(p)
 		p.Kill()
 	}},
-	"stopped": {limit: releaseLimit, happen: func(t *testing.T, s *sharded, p *place.Process) { s.terminate(t, p) }},
-	"frozen": {limit: expiryLimit, happen: func(t *testing.T, s *sharded, p *place.Process) {
+	"stopped": {limit: releaseLimit, happen: func(t *testing.T, s *sharded, p *framework.Process) { s.terminate(t, p) }},
+	"frozen": {limit: expiryLimit, happen: func(t *testing.T, s *sharded, p *framework.Process) {
 		s.remove(p)
 		if err := p.Freeze(); err != nil {
 			t.Fatal(err)
 		}
-	}, after: func(t *testing.T, p *place.Process) {
+	}, after: func(t *testing.T, p *framework.Process) {
 		if err := p.Thaw(); err != nil {
 			t.Fatal(err)
 		}
@@ -61,8 +59,8 @@ var disturbances = map[string]disturbance{
 			t.Errorf("a replica that was frozen ended with exit code %d", code)
 		}
 	}},
-	added: {limit: releaseLimit, happen: func(t *testing.T, s *sharded, _ *place.Process) { s.start(t) }},
-	rolledOut: {limit: releaseLimit, happen: func(t *testing.T, s *sharded, _ *place.Process) {
+	added: {limit: releaseLimit, happen: func(t *testing.T, s *sharded, _ *framework.Process) { s.start(t) }},
+	rolledOut: {limit: releaseLimit, happen: func(t *testing.T, s *sharded, _ *framework.Process) {
 		for _, p := range slices.Clone(s.replicas) {
 			s.start(t)
 			s.terminate(t, p)
@@ -193,7 +191,7 @@ func longestIn(changes []change, windows []window, disturbance string) (longest 
 // converge waits until every object has the state that its user wants.
 func (s *sharded) converge(t *testing.T) {
 	t.Helper()
-	world.Eventually(t, "all Ats to be done", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "all Ats to be done", func(ctx context.Context) (bool, error) {
 		list, err := s.Windlass.CnatV1().Ats("").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err
@@ -202,7 +200,7 @@ func (s *sharded) converge(t *testing.T) {
 		return len(open) == 0, nil
 	})
 	for _, tenant := range s.tenants {
-		world.Eventually(t, "the children of an App to be as its spec says", func(ctx context.Context) (bool, error) { return s.hasConverged(ctx, tenant) })
+		framework.Eventually(t, "the children of an App to be as its spec says", func(ctx context.Context) (bool, error) { return s.hasConverged(ctx, tenant) })
 		s.AppIn(t, tenant, "web", v1alpha1.AppReady)
 	}
 }
@@ -215,11 +213,11 @@ func (s *sharded) hasConverged(ctx context.Context, tenant string) (bool, error)
 	}
 	deployment, err := s.Kube.AppsV1().Deployments(tenant).Get(ctx, "web", metav1.GetOptions{})
 	if err != nil {
-		return false, world.IgnoreNotFound(err)
+		return false, framework.IgnoreNotFound(err)
 	}
 	service, err := s.Kube.CoreV1().Services(tenant).Get(ctx, "web", metav1.GetOptions{})
 	if err != nil {
-		return false, world.IgnoreNotFound(err)
+		return false, framework.IgnoreNotFound(err)
 	}
 	return *deployment.Spec.Replicas == *app.Spec.Replicas && deployment.Labels[drifted] == "app" && service.Labels[drifted] == "app", nil
 }
@@ -227,8 +225,8 @@ func (s *sharded) hasConverged(ctx context.Context, tenant string) (bool, error)
 // checkPods fails the test unless exactly one Pod was created for each At.
 func (s *sharded) checkPods(t *testing.T) {
 	t.Helper()
-	created, err := s.Requests(func(r cluster.Request) bool {
-		return r.User.Username == place.ControllerUser && r.Verb == "create" && r.ObjectRef.Resource == "pods" && r.ResponseStatus.Code < 400
+	created, err := s.Requests(func(r framework.Request) bool {
+		return r.User.Username == framework.ControllerUser && r.Verb == "create" && r.ObjectRef.Resource == "pods" && r.ResponseStatus.Code < 400
 	})
 	if err != nil {
 		t.Fatal(err)

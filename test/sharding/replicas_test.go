@@ -14,8 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/sharding/shards"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 const (
@@ -26,15 +25,15 @@ const (
 
 // sharded is a cluster in which the replicas of an operator share the tenants. Each tenant has an App.
 type sharded struct {
-	*place.Place
+	*framework.Installation
 	tenants  []string
-	replicas []*place.Process
+	replicas []*framework.Process
 }
 
 // newSharded returns a cluster without replicas. served is whether the API server has the feature ShardedListAndWatch.
 func newSharded(t *testing.T, served bool) *sharded {
 	t.Helper()
-	s := &sharded{Place: place.Own(t)}
+	s := &sharded{Installation: framework.Own(t)}
 	if served {
 		if err := s.Stop("kube-apiserver"); err != nil {
 			t.Fatal(err)
@@ -45,7 +44,7 @@ func newSharded(t *testing.T, served bool) *sharded {
 	}
 	for range population {
 		tenant := s.NewNamespace(t)
-		spec := world.ProbedApp("nginx:1")
+		spec := framework.ProbedApp("nginx:1")
 		spec.Replicas, spec.Config = ptr.To[int32](1), map[string]string{"key": "value"}
 		s.CreateApp(t, tenant, "web", spec)
 		s.tenants = append(s.tenants, tenant)
@@ -54,9 +53,9 @@ func newSharded(t *testing.T, served bool) *sharded {
 }
 
 // start starts a replica, and returns when it is ready.
-func (s *sharded) start(t *testing.T, flags ...string) *place.Process {
+func (s *sharded) start(t *testing.T, flags ...string) *framework.Process {
 	t.Helper()
-	p := place.Launch(t, s.Cluster, append([]string{"--webhook-url=", fmt.Sprintf("--shards=%d", count)}, flags...)...)
+	p := framework.Launch(t, s.Cluster, append([]string{"--webhook-url=", fmt.Sprintf("--shards=%d", count)}, flags...)...)
 	s.replicas = append(s.replicas, p)
 	t.Cleanup(func() {
 		_ = p.Thaw()
@@ -66,12 +65,12 @@ func (s *sharded) start(t *testing.T, flags ...string) *place.Process {
 }
 
 // remove forgets a replica that ends.
-func (s *sharded) remove(p *place.Process) {
-	s.replicas = slices.DeleteFunc(s.replicas, func(other *place.Process) bool { return other == p })
+func (s *sharded) remove(p *framework.Process) {
+	s.replicas = slices.DeleteFunc(s.replicas, func(other *framework.Process) bool { return other == p })
 }
 
 // terminate stops a replica with SIGTERM, and fails the test unless its exit code is 0.
-func (s *sharded) terminate(t *testing.T, p *place.Process) {
+func (s *sharded) terminate(t *testing.T, p *framework.Process) {
 	t.Helper()
 	s.remove(p)
 	if code := p.Terminate(); code != 0 {
@@ -80,13 +79,13 @@ func (s *sharded) terminate(t *testing.T, p *place.Process) {
 }
 
 // settle waits until the given replicas hold all shards, each of them its share.
-func (s *sharded) settle(t *testing.T, replicas ...*place.Process) {
+func (s *sharded) settle(t *testing.T, replicas ...*framework.Process) {
 	t.Helper()
-	world.Eventually(t, "the replicas to share the shards", func(context.Context) (bool, error) { return s.isSettled(t, replicas...), nil })
+	framework.Eventually(t, "the replicas to share the shards", func(context.Context) (bool, error) { return s.isSettled(t, replicas...), nil })
 }
 
 // isSettled reports whether the given replicas hold all shards, each of them its share.
-func (s *sharded) isSettled(t *testing.T, replicas ...*place.Process) bool {
+func (s *sharded) isSettled(t *testing.T, replicas ...*framework.Process) bool {
 	t.Helper()
 	held, err := s.held(t.Context())
 	if err != nil {
@@ -142,7 +141,7 @@ func (s *sharded) checkTerms(t *testing.T) {
 }
 
 // metric returns the sum of the values of a metric.
-func metric(t *testing.T, p *place.Process, name string) (sum int) {
+func metric(t *testing.T, p *framework.Process, name string) (sum int) {
 	t.Helper()
 	for line := range strings.Lines(p.Get(t, "/metrics")) {
 		if !strings.HasPrefix(line, name) {
@@ -169,7 +168,7 @@ func TestReplicasShareObjects(t *testing.T) {
 			users := s.beginToUse(t)
 			users.catchUp(t)
 			users.stop()
-			world.Eventually(t, "each replica to have its share of the Apps", func(context.Context) (bool, error) {
+			framework.Eventually(t, "each replica to have its share of the Apps", func(context.Context) (bool, error) {
 				total := 0
 				for _, p := range s.replicas {
 					apps := metric(t, p, `windlass_objects{controller="app"`)

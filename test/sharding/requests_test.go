@@ -11,9 +11,7 @@ import (
 	"testing"
 
 	"windlass.dev/windlass/pkg/controller/controllertest"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // namespaced are the namespaced types that the operator watches.
@@ -26,8 +24,8 @@ var namespaced = []string{
 // selector. If the API server selects the objects of a shard, no watch of such a type may ask for the objects of all shards.
 func (s *sharded) checkSelectors(t *testing.T, served bool) {
 	t.Helper()
-	watches, err := s.Requests(func(r cluster.Request) bool {
-		return r.User.Username == place.ControllerUser && r.Verb == "watch" && slices.Contains(namespaced, r.ObjectRef.Resource)
+	watches, err := s.Requests(func(r framework.Request) bool {
+		return r.User.Username == framework.ControllerUser && r.Verb == "watch" && slices.Contains(namespaced, r.ObjectRef.Resource)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +53,7 @@ func (s *sharded) checkSelectors(t *testing.T, served bool) {
 // checkRights fails the test if the API server has denied a request of a replica.
 func (s *sharded) checkRights(t *testing.T) {
 	t.Helper()
-	denied, err := s.Requests(func(r cluster.Request) bool { return r.User.Username == place.ControllerUser && r.Unauthorized() })
+	denied, err := s.Requests(func(r framework.Request) bool { return r.User.Username == framework.ControllerUser && r.Unauthorized() })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +71,7 @@ func (s *sharded) checkMetrics(t *testing.T) {
 		}
 		return sum
 	}
-	world.Eventually(t, "the metrics to count all shards", func(context.Context) (bool, error) { return sum("windlass_shards_held ") == count, nil })
+	framework.Eventually(t, "the metrics to count all shards", func(context.Context) (bool, error) { return sum("windlass_shards_held ") == count, nil })
 	controllertest.Equal(t, "shards in the layouts of all replicas", count*len(s.replicas), sum("windlass_shards "))
 	released := sum(`windlass_shard_handovers_total{cause="released"}`)
 	if least := count / (len(s.replicas) + 1); released < least {

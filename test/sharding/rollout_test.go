@@ -16,8 +16,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"windlass.dev/windlass/test/place"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // TestNumberOfShardsChangesDuringRollout replaces a replica by another one with another number of shards, again and again. Both run side by side for
@@ -73,9 +72,9 @@ func TestReplicasConvert(t *testing.T) {
 	if _, err := configMaps.Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	first := place.Begin(t, s.Cluster, fmt.Sprintf("--shards=%d", count))
+	first := framework.Begin(t, s.Cluster, fmt.Sprintf("--shards=%d", count))
 	t.Cleanup(first.Kill)
-	world.Eventually(t, "the replica to say why it waits", func(context.Context) (bool, error) {
+	framework.Eventually(t, "the replica to say why it waits", func(context.Context) (bool, error) {
 		return bytes.Contains(first.Log.Bytes(), []byte("the ConfigMap does not belong to the operator")), nil
 	})
 	if first.Ready() {
@@ -84,10 +83,10 @@ func TestReplicasConvert(t *testing.T) {
 	if err := configMaps.Delete(t.Context(), theirs.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	world.Eventually(t, "the replica to be ready", func(context.Context) (bool, error) { return first.Ready(), nil })
+	framework.Eventually(t, "the replica to be ready", func(context.Context) (bool, error) { return first.Ready(), nil })
 	second := s.start(t, "--webhook-url", first.WebhookURL)
 	s.settle(t, first, second)
-	for _, p := range []*place.Process{first, second} {
+	for _, p := range []*framework.Process{first, second} {
 		convert(t, p)
 	}
 	s.terminate(t, first)
@@ -96,7 +95,7 @@ func TestReplicasConvert(t *testing.T) {
 }
 
 // convert asks a replica to convert an At, and fails the test unless it does.
-func convert(t *testing.T, p *place.Process) {
+func convert(t *testing.T, p *framework.Process) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // the certificate is not what is tested
 	const review = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"cnat.programming-kubernetes.info/v1alpha1",` +

@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"windlass.dev/windlass/pkg/sharding/shards"
-	"windlass.dev/windlass/test/cluster"
-	"windlass.dev/windlass/test/place"
+	"windlass.dev/windlass/test/framework"
 )
 
 // operator is the name of the operator's Leases.
@@ -31,7 +30,7 @@ var limits = map[string]time.Duration{"released": releaseLimit, "expired": expir
 // terms returns the terms of each shard, from the writes to their Leases. A write by the holder counts as a release, and any other write as an
 // acquisition. A holder that writes its Lease again after a failed release (coordinator.supersedeRelease) would be counted wrongly. Requests are in
 // the order in which the API server received them.
-func terms(requests []cluster.Request) map[string][]term {
+func terms(requests []framework.Request) map[string][]term {
 	all := map[string][]term{}
 	for _, r := range requests {
 		name := r.ObjectRef.Name
@@ -54,7 +53,7 @@ func terms(requests []cluster.Request) map[string][]term {
 
 // unowned returns how long each shard had no owner after each term, by cause. A replica whose Lease has expired is last known to have
 // worked when it sent its last write.
-func unowned(requests []cluster.Request) map[string][]time.Duration {
+func unowned(requests []framework.Request) map[string][]time.Duration {
 	times := map[string][]time.Duration{}
 	for _, of := range terms(requests) {
 		for i, next := range of[1:] {
@@ -70,7 +69,7 @@ func unowned(requests []cluster.Request) map[string][]time.Duration {
 }
 
 // lastWrite returns when a replica sent its last write before a time.
-func lastWrite(requests []cluster.Request, replica string, before time.Time) (at time.Time) {
+func lastWrite(requests []framework.Request, replica string, before time.Time) (at time.Time) {
 	for _, r := range requests {
 		if r.User.Credential() == replica && r.RequestReceivedTimestamp.Before(before) {
 			at = r.RequestReceivedTimestamp
@@ -80,7 +79,7 @@ func lastWrite(requests []cluster.Request, replica string, before time.Time) (at
 }
 
 // outsideOfTerms returns the writes that a replica sent to a namespace while it did not hold the Lease of the shard.
-func outsideOfTerms(requests []cluster.Request, layout shards.Layout, tenants []string) (wrong []string) {
+func outsideOfTerms(requests []framework.Request, layout shards.Layout, tenants []string) (wrong []string) {
 	all := terms(requests)
 	for _, r := range requests {
 		if r.User.Credential() == "" {
@@ -101,10 +100,12 @@ func outsideOfTerms(requests []cluster.Request, layout shards.Layout, tenants []
 }
 
 // writes returns the writes of the operator, in the order in which the API server received them.
-func writes(c *cluster.Cluster) ([]cluster.Request, error) {
-	sent, err := c.Requests(func(r cluster.Request) bool {
-		return r.User.Username == place.ControllerUser && slices.Contains([]string{"create", "update", "patch", "delete"}, r.Verb)
+func writes(c *framework.Cluster) ([]framework.Request, error) {
+	sent, err := c.Requests(func(r framework.Request) bool {
+		return r.User.Username == framework.ControllerUser && slices.Contains([]string{"create", "update", "patch", "delete"}, r.Verb)
 	})
-	slices.SortStableFunc(sent, func(a, b cluster.Request) int { return a.RequestReceivedTimestamp.Compare(b.RequestReceivedTimestamp) })
+	slices.SortStableFunc(sent, func(a, b framework.Request) int {
+		return a.RequestReceivedTimestamp.Compare(b.RequestReceivedTimestamp)
+	})
 	return sent, err
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // pause is the time between two changes of a user. Shorter pauses would keep two CPUs busy, so that changes take long without any disturbance.
@@ -85,7 +85,7 @@ func (u *users) observe(object any) {
 // use changes the App of a tenant until ended is closed.
 func (u *users) use(t *testing.T, tenant string, ended <-chan struct{}) {
 	for replicas := int32(2); ; replicas = replicas%5 + 1 {
-		ctx, cancel := context.WithTimeout(context.Background(), world.Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), framework.Patience)
 		err := u.changeAndWait(ctx, tenant, replicas)
 		cancel()
 		if err != nil {
@@ -131,7 +131,7 @@ func (u *users) has(tenant string, replicas int32) bool {
 func (u *users) catchUp(t *testing.T) {
 	t.Helper()
 	now := time.Now()
-	world.Eventually(t, "the changes of all users to be carried out", func(context.Context) (bool, error) {
+	framework.Eventually(t, "the changes of all users to be carried out", func(context.Context) (bool, error) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		return !slices.ContainsFunc(u.tenants, func(tenant string) bool { return u.latest[tenant].Before(now) }), nil

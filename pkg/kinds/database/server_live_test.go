@@ -18,7 +18,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/test/postgres"
-	"windlass.dev/windlass/test/world"
+	"windlass.dev/windlass/test/framework"
 )
 
 // liveServer is the container of a Database, which runs on this machine.
@@ -74,7 +74,7 @@ func (s *liveServer) awaitReady(t *testing.T) {
 // eventually waits until holds returns true. It fails the test if the container ends before.
 func (s *liveServer) eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	world.Eventually(t, what, func(context.Context) (bool, error) {
+	framework.Eventually(t, what, func(context.Context) (bool, error) {
 		select {
 		case <-s.running.Ended():
 			return false, fmt.Errorf("the container ended: %s; its log:\n%s", s.pod.TerminationMessage(), s.running.Log())

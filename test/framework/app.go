@@ -1,0 +1,110 @@
+package framework
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+)
+
+// EverythingOfApp returns a spec that uses every field of App. CreateReferences creates the objects that an App with
+// this spec needs.
+func EverythingOfApp() v1alpha1.AppSpec {
+	return v1alpha1.AppSpec{
+		Image: "shop:1", Replicas: ptr.To[int32](3), Port: 9000,
+		Command: []string{"/shop"}, Args: []string{"--listen=:9000"},
+		Env: []corev1.EnvVar{
+			{Name: "LEVEL", Value: "info"},
+			{Name: "KEY", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "payment"}, Key: "key"}}},
+		},
+		EnvFrom: []corev1.EnvFromSource{
+			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}},
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "extras"}, Optional: ptr.To(true)}},
+		},
+		Config:      map[string]string{"shop.toml": "currency = \"EUR\"\n", "empty": ""},
+		Ingress:     &v1alpha1.AppIngress{Host: "shop.example.com", Path: "/shop", ClassName: ptr.To("nginx"), TLSSecretName: "shop-tls"},
+		Autoscaling: &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 5, TargetCPUUtilizationPercentage: ptr.To[int32](70)},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.1000001"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("134217728")},
+		},
+		Probe:              &v1alpha1.AppProbe{Path: "/healthz"},
+		DatabaseRef:        &v1alpha1.DatabaseReference{Kind: "Database", Name: "shop"},
+		ServiceAccountName: "shop",
+		ImagePullSecrets:   []corev1.LocalObjectReference{{Name: "registry"}},
+		BeforeRollout:      &v1alpha1.AppBeforeRollout{Command: []string{"/migrate"}, Args: []string{"--wait"}, Image: "migrations:1"},
+	}
+}
+
+// ProbedApp returns a spec with an image and a readiness probe. The Pods of the App are available as soon as they are
+// ready, which the simulated node reports at once.
+func ProbedApp(image string) v1alpha1.AppSpec {
+	return v1alpha1.AppSpec{Image: image, Probe: &v1alpha1.AppProbe{Path: "/"}}
+}
+
+// CreateReferences creates the Secrets, the ConfigMap and the ServiceAccount that an App with the spec of
+// EverythingOfApp needs.
+func (w *Clients) CreateReferences(t *testing.T, namespace string) {
+	t.Helper()
+	for name, data := range map[string]string{"payment": "key", "shop-credentials": "uri"} {
+		w.CreateSecret(t, namespace, name, map[string]string{data: "x"})
+	}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"A": "a"}}
+	if _, err := w.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), settings, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("creating a ConfigMap: %v", err)
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	if _, err := w.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("creating a service account: %v", err)
+	}
+}
+
+// CreateSecret creates a Secret with the given data.
+func (w *Clients) CreateSecret(t *testing.T, namespace, name string, data map[string]string) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
+	if _, err := w.Kube.CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("creating Secret %s: %v", name, err)
+	}
+}
+
+// CreateApp creates an App.
+func (w *Clients) CreateApp(t *testing.T, namespace, name string, spec v1alpha1.AppSpec) *v1alpha1.App {
+	t.Helper()
+	app := &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"team": "storefront"}}, Spec: spec}
+	app, err := w.Windlass.WindlassV1alpha1().Apps(namespace).Create(t.Context(), app, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating App %s/%s: %v", namespace, name, err)
+	}
+	return app
+}
+
+// UpdateApp changes an App, and returns the updated object.
+func (w *Clients) UpdateApp(t *testing.T, namespace, name string, change func(*v1alpha1.App)) *v1alpha1.App {
+	t.Helper()
+	return update(t, w.Windlass.WindlassV1alpha1().Apps(namespace), name, change)
+}
+
+// AppWith waits until the status of an App reflects its newest generation, and wanted returns true. It returns the
+// App. what describes the wanted state in the message of a failure.
+func (w *Clients) AppWith(t *testing.T, namespace, name, what string, wanted func(*v1alpha1.App) bool) *v1alpha1.App {
+	t.Helper()
+	return with(t, w.Windlass.WindlassV1alpha1().Apps(namespace), name, what, wanted)
+}
+
+// AppIn waits until an App has the given phase for its newest generation.
+func (w *Clients) AppIn(t *testing.T, namespace, name string, phase v1alpha1.AppPhase) *v1alpha1.App {
+	t.Helper()
+	return w.AppWith(t, namespace, name, string(phase), func(app *v1alpha1.App) bool { return app.Status.Phase == phase })
+}
+
+// AppReason waits until the condition Ready of an App has the given reason for the newest generation.
+func (w *Clients) AppReason(t *testing.T, namespace, name, reason string) *v1alpha1.App {
+	t.Helper()
+	return w.AppWith(t, namespace, name, reason, readyFor[*v1alpha1.App](reason))
+}

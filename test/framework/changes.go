@@ -1,0 +1,128 @@
+package framework
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+)
+
+// ChangesOfApp maps the JSON name of each mutable field to changes of the spec that EverythingOfApp returns.
+var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
+	"image":    {func(s *v1alpha1.AppSpec) { s.Image = "other:1" }},
+	"replicas": {func(s *v1alpha1.AppSpec) { s.Replicas = ptr.To[int32](1) }, func(s *v1alpha1.AppSpec) { s.Autoscaling, s.Replicas = nil, ptr.To[int32](1) }},
+	"port":     {func(s *v1alpha1.AppSpec) { s.Port = 9001 }},
+	"command":  {func(s *v1alpha1.AppSpec) { s.Command = []string{"/other", "x"} }, func(s *v1alpha1.AppSpec) { s.Command = nil }},
+	"args":     {func(s *v1alpha1.AppSpec) { s.Args = []string{"--other"} }, func(s *v1alpha1.AppSpec) { s.Args = nil }},
+	"env": {
+		func(s *v1alpha1.AppSpec) { s.Env[0].Value = "debug" },
+		func(s *v1alpha1.AppSpec) { s.Env = append(s.Env, corev1.EnvVar{Name: "MORE"}) },
+		func(s *v1alpha1.AppSpec) { s.Env[0], s.Env[1] = s.Env[1], s.Env[0] },
+		func(s *v1alpha1.AppSpec) { s.Env = s.Env[1:] },
+		func(s *v1alpha1.AppSpec) { s.Env = nil },
+	},
+	"envFrom": {func(s *v1alpha1.AppSpec) { s.EnvFrom = s.EnvFrom[:1] }, func(s *v1alpha1.AppSpec) { s.EnvFrom = nil }},
+	"config": {
+		func(s *v1alpha1.AppSpec) { s.Config = map[string]string{"shop.toml": "changed"} },
+		func(s *v1alpha1.AppSpec) { s.Config = nil },
+		func(s *v1alpha1.AppSpec) { delete(s.Config, "empty") },
+	},
+	"ingress": {
+		func(s *v1alpha1.AppSpec) {
+			s.Ingress = &v1alpha1.AppIngress{Host: "else.example.com", ClassName: ptr.To("else")}
+		},
+		func(s *v1alpha1.AppSpec) { s.Ingress = nil },
+	},
+	"autoscaling": {
+		func(s *v1alpha1.AppSpec) { s.Autoscaling = &v1alpha1.AppAutoscaling{MaxReplicas: 9} },
+		func(s *v1alpha1.AppSpec) { s.Autoscaling = nil },
+	},
+	"resources": {
+		func(s *v1alpha1.AppSpec) {
+			s.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1.5")}
+		},
+		func(s *v1alpha1.AppSpec) { s.Resources, s.Autoscaling = corev1.ResourceRequirements{}, nil },
+	},
+	"probe":              {func(s *v1alpha1.AppSpec) { s.Probe = &v1alpha1.AppProbe{Path: "/else"} }, func(s *v1alpha1.AppSpec) { s.Probe = nil }},
+	"databaseRef":        {func(s *v1alpha1.AppSpec) { s.DatabaseRef = nil }},
+	"serviceAccountName": {func(s *v1alpha1.AppSpec) { s.ServiceAccountName = "" }},
+	"imagePullSecrets": {
+		func(s *v1alpha1.AppSpec) { s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "else"}} },
+		func(s *v1alpha1.AppSpec) { s.ImagePullSecrets = nil },
+	},
+	"beforeRollout": {
+		func(s *v1alpha1.AppSpec) { s.BeforeRollout = &v1alpha1.AppBeforeRollout{Args: []string{"--fast"}} },
+		func(s *v1alpha1.AppSpec) { s.BeforeRollout = nil },
+	},
+}
+
+// ChangesOfDatabase maps the JSON name of each mutable field to changes of the spec that EverythingOfDatabase returns.
+var ChangesOfDatabase = map[string][]func(*v1alpha1.DatabaseSpec){
+	"image":        {func(s *v1alpha1.DatabaseSpec) { s.Image = "postgres:17.7" }, func(s *v1alpha1.DatabaseSpec) { s.Image = "" }},
+	"storage":      {func(s *v1alpha1.DatabaseSpec) { s.Storage.Size = resource.MustParse("2Gi") }},
+	"databaseName": {func(s *v1alpha1.DatabaseSpec) { s.DatabaseName = "else" }, func(s *v1alpha1.DatabaseSpec) { s.DatabaseName = "" }},
+	"owner":        {func(s *v1alpha1.DatabaseSpec) { s.Owner = `o'"else` }, func(s *v1alpha1.DatabaseSpec) { s.Owner = "" }},
+	"ownerAttributes": {
+		func(s *v1alpha1.DatabaseSpec) { s.OwnerAttributes = []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB} },
+		func(s *v1alpha1.DatabaseSpec) { s.OwnerAttributes = nil },
+	},
+	"parameters": {
+		func(s *v1alpha1.DatabaseSpec) {
+			s.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "9MB", "max_connections": "9"}
+		},
+		func(s *v1alpha1.DatabaseSpec) { s.Parameters = nil },
+	},
+	"resources": {
+		func(s *v1alpha1.DatabaseSpec) {
+			s.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1.5")}
+		},
+		func(s *v1alpha1.DatabaseSpec) { s.Resources = corev1.ResourceRequirements{} },
+	},
+	"credentials": {
+		func(s *v1alpha1.DatabaseSpec) {
+			s.Credentials = &v1alpha1.CredentialsSpec{RotateEvery: &metav1.Duration{Duration: 240 * time.Hour}}
+		},
+		func(s *v1alpha1.DatabaseSpec) { s.Credentials = nil },
+	},
+	"updatePolicy":   {func(s *v1alpha1.DatabaseSpec) { s.UpdatePolicy = v1alpha1.UpdateManual }, func(s *v1alpha1.DatabaseSpec) { s.UpdatePolicy = "" }},
+	"deletionPolicy": {func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain }, func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = "" }},
+}
+
+// ChangesOfExternalDatabase maps the JSON name of each mutable field to changes of the spec that
+// EverythingOfExternalDatabase returns.
+var ChangesOfExternalDatabase = map[string][]func(*v1alpha1.ExternalDatabaseSpec){
+	"connectionSecretRef": {func(s *v1alpha1.ExternalDatabaseSpec) { s.ConnectionSecretRef.Name = "other" }},
+	"extensions": {
+		func(s *v1alpha1.ExternalDatabaseSpec) { s.Extensions = []v1alpha1.ExtensionName{"citext", "pgcrypto"} },
+		func(s *v1alpha1.ExternalDatabaseSpec) { s.Extensions = nil },
+	},
+	"deletionPolicy": {
+		func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain },
+		func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = "" },
+	},
+	"credentials": {
+		func(s *v1alpha1.ExternalDatabaseSpec) {
+			s.Credentials = &v1alpha1.CredentialsSpec{RotateEvery: &metav1.Duration{Duration: 240 * time.Hour}}
+		},
+		func(s *v1alpha1.ExternalDatabaseSpec) { s.Credentials = nil },
+	},
+}
+
+// ChangesOfPlatform maps the JSON name of each mutable field to changes of the spec that EverythingOfPlatform returns.
+var ChangesOfPlatform = map[string][]func(*v1alpha1.PlatformSpec){
+	"components": {
+		func(s *v1alpha1.PlatformSpec) { s.Components[WebComponent].App.Image = "other:1" },
+		func(s *v1alpha1.PlatformSpec) { s.Components[WebComponent].App.Config = nil },
+		func(s *v1alpha1.PlatformSpec) { s.Components[DatabaseComponent].Database.Parameters = nil },
+		func(s *v1alpha1.PlatformSpec) { s.Components[OutsideComponent].ExternalDatabase.Extensions = nil },
+		func(s *v1alpha1.PlatformSpec) { s.Components[WebComponent].DependsOn = nil },
+		func(s *v1alpha1.PlatformSpec) { s.Components[TaskComponent].ManagementState = v1alpha1.Removed },
+		func(s *v1alpha1.PlatformSpec) { s.Components = s.Components[:TaskComponent] },
+		func(s *v1alpha1.PlatformSpec) { slices.Reverse(s.Components) },
+	},
+}

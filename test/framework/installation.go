@@ -1,0 +1,75 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// ControllerUser is the user name in the requests of a controller.
+const ControllerUser = "system:serviceaccount:windlass-system:windlass-controller"
+
+// Installation is a cluster with Windlass installed, and has the operations of tests in this cluster.
+type Installation struct {
+	*Cluster
+	*Clients
+}
+
+// Start starts a cluster with its files in dir, and installs Windlass. The caller closes the
+// cluster.
+func Start(dir string) (*Installation, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	return startFrom(dir, root)
+}
+
+// startFrom starts a cluster with its files in dir, and installs the manifests of the checkout at root.
+func startFrom(dir, root string) (*Installation, error) {
+	c, err := StartCluster(dir, Audit, RareGC)
+	if err != nil {
+		return nil, err
+	}
+	w, err := NewClients(c.Config())
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	p := &Installation{c, w}
+	if err := p.Install(context.Background(), root); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return p, nil
+}
+
+// Own returns an installation for one test. The test may break the cluster, which is closed when the test ends.
+func Own(t *testing.T) *Installation {
+	t.Helper()
+	p, err := Start(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// Install applies the manifests of the checkout at root, except for the Deployment: in these tests
+// the controller runs outside of the cluster.
+func (p *Installation) Install(ctx context.Context, root string) error {
+	apply := []string{"apply"}
+	for _, manifest := range []string{"crds", "deploy/namespace.yaml", "rbac", "policies"} {
+		path := filepath.Join(root, "artifacts", manifest)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			continue // a release without policies
+		}
+		apply = append(apply, "-f", path)
+	}
+	if _, err := p.Kubectl(ctx, "", apply...); err != nil {
+		return err
+	}
+	_, err := p.Kubectl(ctx, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+	return err
+}
