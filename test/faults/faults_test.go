@@ -13,17 +13,17 @@ import (
 )
 
 var (
-	all           = flag.Bool("faults.all", false, "run all plans, not only a twentieth of them")
+	all           = flag.Bool("faults.all", false, "run all plans, not only a fortieth of them")
 	planName      = flag.String("faults.plan", "", "run only the plan with this `name`, or the plans whose names begin with it and a slash")
-	seed          = flag.Uint64("faults.seed", 1, "the seed that selects the twentieth of the plans")
+	seed          = flag.Uint64("faults.seed", 1, "the seed that selects the fortieth of the plans")
 	parallel      = flag.Int("faults.parallel", 6, "the number of plans that run at the same time")
 	scenarioNames = flag.String("faults.scenarios", "", "run only the scenarios and kinds in this list, for example app-create,at")
 	stopAtFirst   = flag.Bool("faults.first", false, "stop at the first failure")
 	logs          = flag.String("faults.logs", "", "the directory for the logs of plans that fail")
 )
 
-// TestFaults runs a twentieth of the plans, or the plans that the flags select. A plan with a PostgreSQL server takes
-// seconds. By default, the test runs one of 80 such plans, in half of their scenarios.
+// TestFaults runs a fortieth of the plans, or the plans that the flags select. A plan with a PostgreSQL server takes
+// seconds. By default, the test runs one of 160 such plans, in half of their scenarios.
 func TestFaults(t *testing.T) {
 	runner := newPlanRunner(harnessStarter(t), selectedScenarios(), *parallel)
 	runner.reportProgress = func(text string) { fmt.Println(text) }
@@ -46,8 +46,8 @@ func TestFaults(t *testing.T) {
 	case *planName != "":
 		runner.selects = isSelected
 	case !*all:
-		twentieth, eightieth := sample(20, *seed), sample(80, *seed)
-		runner.selects = func(p plan) bool { return twentieth(p) && (!runner.scenarios[p.scenario].sql || eightieth(p)) }
+		fortieth, withSQL := sample(40, *seed), sample(160, *seed)
+		runner.selects = func(p plan) bool { return fortieth(p) && (!runner.scenarios[p.scenario].sql || withSQL(p)) }
 	}
 	runner.stopAtFailure = *stopAtFirst
 	runner.runReferences(t)
