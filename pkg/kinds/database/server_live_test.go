@@ -17,8 +17,8 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
-	"windlass.dev/windlass/test/postgres"
 	"windlass.dev/windlass/test/framework"
+	"windlass.dev/windlass/test/postgres"
 )
 
 // liveServer is the container of a Database, which runs on this machine.
