@@ -29,7 +29,9 @@ func withoutSlowNumbers(data []byte) (fast []byte, found bool) {
 		isSlow := false
 		switch {
 		case isDigit(c), c == '.':
-			run++
+			if run > 0 || startsValue(data[:i]) {
+				run++
+			}
 			isSlow = run > maxNumber
 		case c == 'e', c == 'E':
 			isSlow = run > 0 && isLongExponent(data[i+1:])
@@ -46,6 +48,13 @@ func withoutSlowNumbers(data []byte) (fast []byte, found bool) {
 		fast[i], run = '!', 0
 	}
 	return fast, found
+}
+
+// startsValue reports whether a JSON value, or the text of a string, begins after before. The digits in an image digest
+// or a UID are no number.
+func startsValue(before []byte) bool {
+	before = bytes.TrimRight(before, "+-")
+	return len(before) == 0 || bytes.ContainsAny(before[len(before)-1:], "\":,[ \t\r\n")
 }
 
 // isLongExponent reports whether text starts with an exponent of more than maxExponent digits, without leading zeros.

@@ -33,7 +33,9 @@ func TestLoadConfigFollowsRulesOfClientGo(t *testing.T) {
 			env: clusters + ":" + contexts, kubeconfig: whole, host: "https://b:6443", namespace: "default",
 		},
 		"--master replaces the address": {kubeconfig: whole, master: master, host: master, namespace: "default"},
-		"--master needs no file":        {env: "/missing", master: master, host: master, namespace: "default"},
+		"--master needs no cluster in a file": {
+			env: writeKubeconfig(t, ""), master: master, host: master, namespace: "default",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", c.env)
@@ -56,7 +58,8 @@ func TestLoadConfigFails(t *testing.T) {
 		}
 	}
 	t.Setenv("KUBECONFIG", "/missing")
-	if _, _, _, err := process.LoadConfig("", ""); err == nil {
-		t.Error("a configuration was loaded from nothing")
+	const want = "no file in the environment variable KUBECONFIG=/missing exists"
+	if _, _, _, err := process.LoadConfig("", ""); err == nil || err.Error() != want {
+		t.Errorf("with KUBECONFIG=/missing: %v", err)
 	}
 }
