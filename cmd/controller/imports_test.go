@@ -12,7 +12,9 @@ func TestControllerHasNothingOfThePlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, library := range []string{"k8s.io/cli-runtime", "github.com/aymanbagabas/go-udiff", "sigs.k8s.io/kustomize", "windlass.dev/windlass/pkg/plan"} {
+	for _, library := range []string{
+		"k8s.io/cli-runtime", "github.com/aymanbagabas/go-udiff", "sigs.k8s.io/kustomize", "windlass.dev/windlass/pkg/plan",
+	} {
 		if strings.Contains(string(out), "\n"+library) {
 			t.Errorf("the operator depends on %s", library)
 		}

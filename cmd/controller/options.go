@@ -85,7 +85,9 @@ func doubleDashes(flags *pflag.FlagSet, args []string) []string {
 }
 
 func (o *options) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of the kubeconfig file. Without it, the operator reads the files in $KUBECONFIG. Without both, it uses the service account of the Pod or, out of cluster, ~/.kube/config.")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of the kubeconfig file. "+
+		"Without it, the operator reads the files in $KUBECONFIG. "+
+		"Without both, it uses the service account of the Pod or, out of cluster, ~/.kube/config.")
 	flags.StringVar(&o.master, "master", "", "Address of the API server. It replaces the address in the kubeconfig.")
 	flags.StringVar(&o.kinds.Namespace, "namespace", "", "Namespace to which the operator is limited. If it is set, a Role is sufficient instead of a ClusterRole, and the operator does not reconcile Platforms. Empty means all namespaces.")
 	flags.IntVar(&o.workers, "workers", 10, "Number of objects of each kind that are reconciled at the same time. With --shards, it applies to each shard.")

@@ -79,7 +79,8 @@ func TestParseAcceptsDefaults(t *testing.T) {
 
 func TestParseAcceptsOneDashOrTwo(t *testing.T) {
 	for _, args := range [][]string{
-		{"-kubeconfig", "/a/b", "-master=https://c:6443", "-v=2"}, {"--kubeconfig=/a/b", "--master", "https://c:6443", "--v=2"},
+		{"-kubeconfig", "/a/b", "-master=https://c:6443", "-v=2"},
+		{"--kubeconfig=/a/b", "--master", "https://c:6443", "--v=2"},
 	} {
 		o, err := parse(args)
 		if err != nil {

@@ -96,8 +96,8 @@ func UnreadableIn(obj metav1.Object) *Unreadable {
 	return &m.Unreadable
 }
 
-// reportUnreadable writes to the status of an object why it is not reconciled, and logs the reason unless the status has
-// it already.
+// reportUnreadable writes to the status of an object why it is not reconciled, and logs the reason unless the status
+// has it already.
 func (p *Pipeline[T]) reportUnreadable(ctx context.Context, key Key, cached T, why *Unreadable) (Result, error) {
 	why = p.Room.roomAgain(cached, why)
 	said := conditions.Find(*cached.StatusConditions(), conditions.Ready)

@@ -161,12 +161,12 @@ func TestAPIServerExplainsRejectedDatabaseChanges(t *testing.T) {
 	t.Parallel()
 	namespace := createReadyDatabase(t, func(spec *v1alpha1.DatabaseSpec) { *spec = framework.EverythingOfDatabase() })
 	for name, c := range map[string]struct{ patch, want string }{
-		"a later version":    {`{"version":"18"}`, "create another Database of the new version, and copy the data with pg_dump and psql"},
-		"an earlier version": {`{"version":"16"}`, "create another Database of the new version, and copy the data with pg_dump and psql"},
-		"another class":      {`{"storage":{"storageClassName":"fixed"}}`, "create another Database of that class, and copy the data with pg_dump and psql"},
-		"no class":           {`{"storage":{"storageClassName":null}}`, "create another Database of that class, and copy the data with pg_dump and psql"},
-		"less storage":       {`{"storage":{"size":"999Mi"}}`, "create another Database with less storage, and copy the data with pg_dump and psql"},
-		"a number of bytes":  {`{"storage":{"size":1}}`, "create another Database with less storage, and copy the data with pg_dump and psql"},
+		"a later version":                     {`{"version":"18"}`, "create another Database of the new version, and copy the data with pg_dump and psql"},
+		"a version below the one of the data": {`{"version":"16"}`, "create another Database of the new version, and copy the data with pg_dump and psql"},
+		"another class":                       {`{"storage":{"storageClassName":"fixed"}}`, "create another Database of that class, and copy the data with pg_dump and psql"},
+		"no class":                            {`{"storage":{"storageClassName":null}}`, "create another Database of that class, and copy the data with pg_dump and psql"},
+		"less storage":                        {`{"storage":{"size":"999Mi"}}`, "create another Database with less storage, and copy the data with pg_dump and psql"},
+		"a number of bytes":                   {`{"storage":{"size":1}}`, "create another Database with less storage, and copy the data with pg_dump and psql"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := shared.Kubectl(t.Context(), "", "patch", "database", "shop", "-n", namespace, "--type=merge", "-p", `{"spec":`+c.patch+`}`)

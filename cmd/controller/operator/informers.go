@@ -23,7 +23,9 @@ import (
 var ownGroups = []string{v1alpha1.GroupName, cnatv1.GroupName}
 
 // newInformers returns the informers of Windlass' own kinds, limited to a namespace, or to a shard if it is not empty.
-func newInformers(client versioned.Interface, namespace string, shard sharded.Filter, limit *budget.Budget) externalversions.SharedInformerFactory {
+func newInformers(
+	client versioned.Interface, namespace string, shard sharded.Filter, limit *budget.Budget,
+) externalversions.SharedInformerFactory {
 	all := externalversions.NewSharedInformerFactoryWithOptions(client, 0,
 		externalversions.WithNamespace(namespace),
 		externalversions.WithTransform(lenient.Transform(limit, ownGroups...)))

@@ -61,7 +61,8 @@ func newWindlass(config *rest.Config) (versioned.Interface, error) {
 func lenientREST(config *rest.Config, connections *http.Client, version schema.GroupVersion) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.GroupVersion, config.APIPath = &version, "/apis"
-	config.NegotiatedSerializer = lenient.Serializer(rest.CodecFactoryForGeneratedClient(scheme.Scheme, scheme.Codecs).WithoutConversion())
+	codecs := rest.CodecFactoryForGeneratedClient(scheme.Scheme, scheme.Codecs)
+	config.NegotiatedSerializer = lenient.Serializer(codecs.WithoutConversion())
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
 	}

@@ -50,7 +50,7 @@ type released struct {
 }
 
 // Charge counts an object with size bytes until holder is garbage-collected. It replaces the charge of
-// an earlier version of the object. If the budget has no room, it returns false and counts nothing.
+// the previous version of the object. If the budget has no room, it returns false and counts nothing.
 func Charge[T any](b *Budget, holder *T, namespace string, uid types.UID, size int) bool {
 	number, fits := b.charge(namespace, uid, size)
 	if fits {

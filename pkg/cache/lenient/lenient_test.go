@@ -92,17 +92,20 @@ func TestDecodeOfUndecodableObjectKeepsMetadataAndStatus(t *testing.T) {
 			t.Parallel()
 			got := decode(t, tolerant, tt.text)
 			why := controller.UnreadableIn(got)
-			if why == nil || why.Reason != lenient.ReasonUnreadable || why.Stored || why.StatusLost != tt.lost || !strings.Contains(why.Message, tt.want) {
+			if why == nil || why.Reason != lenient.ReasonUnreadable || why.Stored || why.StatusLost != tt.lost ||
+				!strings.Contains(why.Message, tt.want) {
 				t.Fatalf("it is marked with %+v, want a message with %s", why, tt.want)
 			}
 			if len(why.Message) > 1<<10 {
 				t.Errorf("its message has %d bytes", len(why.Message))
 			}
-			if got.Name != "web" || got.UID != "u" || got.ResourceVersion != "7" || got.Spec.Image != "" || (got.Status.ObservedGeneration == 2) == tt.lost {
+			if got.Name != "web" || got.UID != "u" || got.ResourceVersion != "7" || got.Spec.Image != "" ||
+				(got.Status.ObservedGeneration == 2) == tt.lost {
 				t.Errorf("it is %+v", got)
 			}
 			again := &v1alpha1.App{}
-			if _, _, err := tolerant.Decode([]byte(tt.text), nil, again); err != nil || again.Name != "web" || again.Spec.Image != "" {
+			_, _, err := tolerant.Decode([]byte(tt.text), nil, again)
+			if err != nil || again.Name != "web" || again.Spec.Image != "" {
 				t.Errorf("the response to a GET is %+v (%v)", again, err)
 			}
 		})
@@ -156,7 +159,9 @@ func TestDecodeLeavesOtherResponsesUnchanged(t *testing.T) {
 			t.Errorf("%s became %v (%v)", text, obj, err)
 		}
 	}
-	for _, text := range []string{"", "1", "null", "{", `{"metadata":{"name":"a"}}`, `{"kind":"Unknown","apiVersion":"v1","metadata":{"name":"a"}}`} {
+	for _, text := range []string{
+		"", "1", "null", "{", `{"metadata":{"name":"a"}}`, `{"kind":"Unknown","apiVersion":"v1","metadata":{"name":"a"}}`,
+	} {
 		if obj, _, err := tolerant.Decode([]byte(text), nil, nil); err == nil {
 			t.Errorf("%q became %v", text, obj)
 		}

@@ -20,7 +20,7 @@ func Check[T any](data []byte) error {
 	return apijson.Unmarshal(fast, &typed)
 }
 
-// withoutSlowNumbers replaces a character of each number that exceeds a limit by an exclamation mark, in a copy of data.
+// withoutSlowNumbers returns a copy of data in which each number that exceeds a limit has an exclamation mark.
 // found reports whether there is such a number. A string can have an exclamation mark, but a quantity cannot: the copy
 // can be decoded unless one of the numbers is a quantity. resource.ParseQuantity takes a minute for 1e-100000000.
 func withoutSlowNumbers(data []byte) (fast []byte, found bool) {

@@ -71,10 +71,11 @@ func Transform(limit *budget.Budget, domains ...string) cache.TransformFunc {
 	}
 }
 
-// withoutSpec removes from an object its spec, labels, managed fields, owners other than the controller, long annotations
-// and surplus finalizers, and marks the object as unreadable.
+// withoutSpec removes from an object its spec, labels, managed fields, owners other than the controller, long
+// annotations and surplus finalizers, and marks the object as unreadable.
 func withoutSpec(obj any, object metav1.Object, why *controller.Unreadable) (any, error) {
-	if value := reflect.Indirect(reflect.ValueOf(obj)); value.Kind() == reflect.Struct && value.FieldByName("Spec").CanSet() {
+	value := reflect.Indirect(reflect.ValueOf(obj))
+	if value.Kind() == reflect.Struct && value.FieldByName("Spec").CanSet() {
 		value.FieldByName("Spec").SetZero()
 	}
 	keepAnnotations(object, func(_, value string) bool { return len(value) <= maxAnnotation })

@@ -118,7 +118,9 @@ func (d *Declaration[S, C]) Apply(ctx context.Context, s S) error {
 	}
 	desired := d.Desired(s)
 	if name := desired.GetName(); name != "" && name != owner.GetName() {
-		return controller.Stalled(fmt.Errorf("the operator has a bug: the desired %s has the name %s, but a declared child must have the name of its owner", d.Resource.Kind, name), 0)
+		err := fmt.Errorf("the operator has a bug: the desired %s has the name %s, "+
+			"but a declared child must have the name of its owner", d.Resource.Kind, name)
+		return controller.Stalled(err, 0)
 	}
 	desired.SetNamespace(owner.GetNamespace())
 	desired.SetName(owner.GetName())

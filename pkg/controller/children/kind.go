@@ -52,7 +52,8 @@ func (k Kind[T, S]) Declare() controller.Kind[T] {
 	for _, child := range k.Children {
 		child.Bind(declared.Tracker)
 		if slices.Contains(declared.Owned, child.Informer()) {
-			r.invalid = controller.Stalled(errors.New("the operator has a bug: it declares two children of the same type, which would have the same name"), 0)
+			r.invalid = controller.Stalled(errors.New("the operator has a bug: it declares two children of the same type, "+
+				"which would have the same name"), 0)
 		}
 		declared.Owned = append(declared.Owned, child.Informer())
 	}

@@ -107,8 +107,8 @@ func (w *leaseWatch) follow(ctx context.Context, events watch.Interface, free fu
 	}
 }
 
-// isRenewed reports whether the holder of a Lease has renewed it since an earlier version. An Added event at the start of a watch, or a change
-// of the metadata by somebody else, is no sign that the holder still runs.
+// isRenewed reports whether the holder of a Lease has renewed the Lease since before. An Added event at the start of a
+// watch, or a change of the metadata by somebody else, is no sign that the holder still runs.
 func isRenewed(before, lease *coordinationv1.Lease) bool {
 	return before != nil && !before.Spec.RenewTime.Equal(lease.Spec.RenewTime)
 }

@@ -47,7 +47,8 @@ type flags struct {
 func Main(o Operator) {
 	var f flags
 	klog.InitFlags(nil)
-	flag.StringVar(&f.kubeconfig, "kubeconfig", "", "path of the kubeconfig file; defaults to the files in $KUBECONFIG, or else the service account of the Pod, or else ~/.kube/config")
+	flag.StringVar(&f.kubeconfig, "kubeconfig", "", "path of the kubeconfig file; "+
+		"defaults to the files in $KUBECONFIG, or else the service account of the Pod, or else ~/.kube/config")
 	flag.StringVar(&f.master, "master", "", "address of the API server; replaces the address in the kubeconfig")
 	flag.StringVar(&f.leaseNamespace, "lease-namespace", "", "namespace of the Lease for leader election; defaults to the namespace of the Pod, or else of the kubeconfig")
 	flag.StringVar(&f.address, "bind-address", ":8080", "address that serves /healthz and /readyz; empty disables them")

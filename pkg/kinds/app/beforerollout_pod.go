@@ -169,9 +169,9 @@ func (b *beforeRollout) ensureConfig(ctx context.Context, p *scope, pod *corev1.
 }
 
 // keepConfig handles the deletion of the ConfigMap of a pending Pod, which cannot start without it. It creates the
-// ConfigMap again. If the Pod is of a former run, whose files are no longer known, it returns a problem instead, so that the
-// Pod is deleted. Otherwise it returns nil. The caches may be outdated, and somebody may have removed the label by which
-// they select objects: keepConfig reads both objects from the API server first.
+// ConfigMap again. If the Pod is of a previous run, whose files are no longer known, it returns a problem instead, so
+// that the Pod is deleted. Otherwise it returns nil. The caches may be outdated, and somebody may have removed the label
+// by which they select objects: keepConfig reads both objects from the API server first.
 func (b *beforeRollout) keepConfig(ctx context.Context, p *scope, pod *corev1.Pod, former bool) (*pods.Problem, error) {
 	if _, err := b.configs.Get(pod.Namespace, pod.Name); !apierrors.IsNotFound(err) {
 		return nil, nil

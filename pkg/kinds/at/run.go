@@ -84,7 +84,7 @@ func decideEnded(at *v1.At, pod runonce.State, now time.Time) (next step, requeu
 	return stepReplace, 0
 }
 
-// earliest returns the shorter of two times, of which 0 means never.
+// earliest returns the shorter of two delays. A delay of 0 means no delay.
 func earliest(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -72,7 +72,8 @@ func configMapsOf(m *v1alpha1.Memcached) []string {
 func argumentsIn(c *corev1.ConfigMap) (string, error) {
 	text := c.Data["arguments"]
 	if len(text) > 4096 {
-		return "", controller.Stalled(fmt.Errorf("the arguments in ConfigMap %s have more than 4096 bytes: shorten them", c.Name), 0)
+		err := fmt.Errorf("the arguments in ConfigMap %s have more than 4096 bytes: shorten them", c.Name)
+		return "", controller.Stalled(err, 0)
 	}
 	return text, nil
 }
