@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
@@ -101,6 +102,9 @@ func New(writes []plan.Write, statements []planner.Statement) (Plan, error) {
 		for ; len(statements) > 0 && statements[0].After <= i; statements = statements[1:] {
 			p.Steps = append(p.Steps, sql(statements[0]))
 		}
+		if i+1 < len(writes) && isReplaced(&writes[i], &writes[i+1]) {
+			continue
+		}
 		step, shown, err := stepOf(&writes[i])
 		if err != nil {
 			return p, err
@@ -122,6 +126,13 @@ func New(writes []plan.Write, statements []planner.Statement) (Plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// isReplaced reports whether next is another patch of a child after the API server rejected the patch w as invalid: see
+// package children.
+func isReplaced(w, next *plan.Write) bool {
+	return apierrors.IsInvalid(w.Err) && w.Verb == "patch" && next.Verb == w.Verb && next.Writer == w.Writer &&
+		next.Resource == w.Resource && next.Namespace == w.Namespace && next.Name == w.Name
 }
 
 func sql(s planner.Statement) Step {

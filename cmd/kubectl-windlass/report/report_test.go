@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,6 +117,30 @@ func TestWriteThatIsRefusedAgainIsReportedOnce(t *testing.T) {
 	p, err := New([]plan.Write{refused, other, refused}, nil)
 	if err != nil || len(p.Steps) != 2 || p.Summary.Refused != 2 {
 		t.Errorf("the report has the steps %+v (%v)", p.Steps, err)
+	}
+}
+
+func TestRejectedMergeIsNotReportedBeforeTheNextMerge(t *testing.T) {
+	service := schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	rejected := plan.Write{Writer: "App shop/web", Verb: "patch", Resource: service, Kind: "Service", Name: "web", Err: apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "web", nil)}
+	accepted := rejected
+	accepted.Err, accepted.Before, accepted.After = nil, object(t, "kind: Service\nspec: {a: b}\n"), object(t, "kind: Service\nspec: {a: c}\n")
+	for name, c := range map[string]struct {
+		writes []plan.Write
+		errors []string // of the steps
+	}{
+		"an accepted merge":  {[]plan.Write{rejected, rejected, accepted}, []string{""}},
+		"no accepted merge":  {[]plan.Write{rejected, rejected, rejected}, []string{rejected.Err.Error()}},
+		"another child next": {[]plan.Write{rejected, {Writer: "App shop/web", Verb: "patch", Resource: service, Name: "b"}}, []string{rejected.Err.Error(), ""}},
+	} {
+		p, err := New(c.writes, nil)
+		var errs []string
+		for _, step := range p.Steps {
+			errs = append(errs, step.Error)
+		}
+		if err != nil || !slices.Equal(errs, c.errors) {
+			t.Errorf("%s: the report has the steps %+v (%v)", name, p.Steps, err)
+		}
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -48,21 +47,6 @@ func TestEnsure(t *testing.T) {
 			want: want(), cached: made(t, image("iron:1"), without("FLAG")), writes: []string{patch}, ends: made(t)},
 		"puts a change right beside what others have set": {
 			want: want(), cached: made(t, image("iron:1"), byOthers), writes: []string{patch}, ends: made(t, byOthers)},
-		"removes fields that exclude desired fields": {
-			want: want(unionMembers), cached: madeOf(t, want(unionMembers), func(d *appsv1.Deployment) {
-				container := &d.Spec.Template.Spec.Containers[0]
-				container.Env[0].Value, container.Env[0].ValueFrom = "black", nil
-				container.Env[2].Value = "set by others"
-				container.ReadinessProbe.HTTPGet, container.ReadinessProbe.TCPSocket = nil, &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}
-				container.LivenessProbe.Exec, container.LivenessProbe.GRPC = nil, &corev1.GRPCAction{Port: 1}
-				container.Lifecycle.PreStop.Exec, container.Lifecycle.PreStop.Sleep = nil, &corev1.SleepAction{Seconds: 1}
-			}), writes: []string{patch}, ends: madeOf(t, want(unionMembers)),
-		},
-		"removes an excluding field if nothing else differs": {
-			want: want(unionMembers), cached: madeOf(t, want(unionMembers), func(d *appsv1.Deployment) {
-				d.Spec.Template.Spec.Containers[0].Env[2].Value = "set by others"
-			}), writes: []string{patch}, ends: madeOf(t, want(unionMembers)),
-		},
 		"removes fields that are no longer desired and keeps fields of others": {
 			want: want(without("SAIL"), func(d *appsv1.Deployment) { d.Labels = nil }), cached: made(t, byOthers), writes: []string{patch},
 			ends: made(t, byOthers, func(d *appsv1.Deployment) {

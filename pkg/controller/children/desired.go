@@ -1,10 +1,20 @@
 package children
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
-	"reflect"
-	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
+
+// maxRecorded is the size in bytes up to which the record has a field of the spec, for example the Pod template. The
+// record of a larger field is its digest. The API server limits the annotations of an object to 256 KiB.
+const maxRecorded = 64 << 10
+
+// digestPrefix begins the digest of a field in a record.
+const digestPrefix = "sha256:"
 
 // desiredState is the desired state of a child.
 type desiredState[T Object] struct {
@@ -13,26 +23,60 @@ type desiredState[T Object] struct {
 	record string
 }
 
-// desiredStateOf returns want with its record. The record has the fields for which records returns true. A
-// record of more than maxRecord bytes is shortened.
+// desiredStateOf returns want with its record. The record lacks the kind, the API version, the status, and the fields
+// that belong to the owner as a whole.
 func (t *Type[T]) desiredStateOf(want T) (desiredState[T], error) {
-	object, recorded := reflect.ValueOf(want).Elem(), map[string]any{}
-	for _, p := range shapeOf(object.Type()).parts {
-		if value := object.Field(p.index); t.records(p) && !p.isOmitted(value) {
-			recorded[p.name] = value.Addr().Interface()
+	text, err := json.Marshal(want)
+	if err != nil {
+		return desiredState[T]{}, err
+	}
+	var recorded map[string]json.RawMessage
+	if err := json.Unmarshal(text, &recorded); err != nil {
+		return desiredState[T]{}, err
+	}
+	for _, field := range append([]string{"kind", "apiVersion", "status"}, t.first().whole()...) {
+		delete(recorded, field)
+	}
+	if len(recorded["spec"]) > maxRecorded {
+		if recorded["spec"], err = withDigests(recorded["spec"]); err != nil {
+			return desiredState[T]{}, err
 		}
 	}
 	record, err := json.Marshal(recorded)
-	if err == nil && len(record) > maxRecord {
-		record, err = shortened(want, record)
-	}
 	return desiredState[T]{want, string(record)}, err
 }
 
-// records reports whether a field is in the record: not the kind, the API version, the status, or a field
-// that belongs to the owner as a whole.
-func (t *Type[T]) records(p part) bool {
-	return p.name != "" && p.name != "status" && !slices.Contains(t.whole(), p.name)
+// withDigests returns a spec in which each field of more than maxRecorded bytes is replaced by its digest.
+func withDigests(spec json.RawMessage) (json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(spec, &fields); err != nil {
+		return nil, err
+	}
+	for field, value := range fields {
+		if len(value) > maxRecorded {
+			sum := sha256.Sum256(value)
+			fields[field] = json.RawMessage(`"` + digestPrefix + hex.EncodeToString(sum[:]) + `"`)
+		}
+	}
+	return json.Marshal(fields)
+}
+
+// restoreDigests replaces the digests in original, which comes from a record. A field that is still desired gets its
+// desired value. Of another field only the digest is known, so the field gets its observed value: a merge then removes
+// everything in it that is not desired.
+func (w desiredState[T]) restoreDigests(original, modified, current map[string]any) {
+	spec, _ := original["spec"].(map[string]any)
+	for field, value := range spec {
+		digest, ok := value.(string)
+		if !ok || !strings.HasPrefix(digest, digestPrefix) {
+			continue
+		}
+		from := current
+		if strings.Contains(w.record, digest) {
+			from = modified
+		}
+		spec[field], _, _ = unstructured.NestedFieldCopy(from, "spec", field)
+	}
 }
 
 // place returns the name under which a Tracker records that the API server keeps other values in a child.

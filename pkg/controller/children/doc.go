@@ -3,21 +3,23 @@
 //
 //	missing      POST. If an object that does not belong to this owner has the name, the error has the
 //	             reason NameConflict or Terminating, and that object is never changed.
-//	existing     nothing if the child is in its desired state. Otherwise one three-way merge patch, with
-//	             UID and resource version as preconditions.
+//	existing     nothing if the child is in its desired state. Otherwise a three-way merge patch, and at most
+//	             two more while the API server rejects the result as invalid. Each patch has UID and resource
+//	             version as preconditions.
 //	not desired  DELETE with a UID precondition, if the child belongs to this owner.
 //	released     one patch that removes the owner reference.
 //
 // The three-way merge compares the state that was desired last, which an annotation of the child records,
 // the desired state and the observed state. It repairs drift in fields that are desired, removes fields
-// that are no longer desired, and keeps fields that other clients set. It also keeps items that other
-// clients add to a list. It does not keep a desired item in which another client changed the value of the
-// merge key, a duplicate of a desired item, or a port with the name of a desired port. The data of ConfigMaps
-// and Secrets, and the spec of custom resources, belong to the owner as a whole: the package compares them
-// with the observed values, and never records them.
+// that are no longer desired, and keeps fields that other clients set. The data of ConfigMaps and Secrets,
+// and the spec of custom resources, belong to the owner as a whole: the package compares them with the
+// observed values, and never records them.
 //
-// Built-in types are updated by strategic merge patches, and custom resources by JSON merge patches, because
-// the API server supports no strategic merge patch of a custom resource.
+// The first patch is a strategic merge patch. It keeps list items of other clients. If it would lose or repeat
+// a desired item, or if the API server rejects the result, a JSON merge patch follows, which replaces lists. If
+// the API server rejects that result too, a JSON merge patch follows that replaces the spec except for Yielded
+// fields. A custom resource gets only the last patch, because the API server supports no strategic merge patch
+// of custom resources. A child that outlives its owner gets no second patch, because it has data.
 //
 // Garbage collection deletes children with their owner, except children of a Type with Outlives.
 package children

@@ -133,18 +133,6 @@ func without(variable string) func(*appsv1.Deployment) {
 	}
 }
 
-// unionMembers sets one member of each of several unions.
-func unionMembers(d *appsv1.Deployment) {
-	container := &d.Spec.Template.Spec.Containers[0]
-	container.Env = []corev1.EnvVar{
-		{Name: "SAIL", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
-		{Name: "FLAG", Value: "blue"}, {Name: "EMPTY"},
-	}
-	container.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/"}}}
-	container.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
-	container.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
-}
-
 func ownedBy(kind, name string, uid types.UID) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) {
 		d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: kind, Name: name, UID: uid, Controller: ptr.To(true)}}
@@ -166,3 +154,6 @@ func byOthers(d *appsv1.Deployment) {
 	d.Spec.Template.Spec.Containers[1].ImagePullPolicy = corev1.PullAlways
 	d.Spec.Template.Spec.Containers[1].Env = append(d.Spec.Template.Spec.Containers[1].Env, corev1.EnvVar{Name: "INJECTED", Value: "yes"})
 }
+
+// ours returns the desired container, which is the second one after byOthers.
+func ours(d *appsv1.Deployment) *corev1.Container { return &d.Spec.Template.Spec.Containers[1] }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
@@ -19,16 +21,63 @@ import (
 // belong entirely to the owner, such as the data of a Secret or the spec of a custom resource.
 const RecordAnnotation = controller.AnnotationDomain + "/last-applied"
 
-// dataFields are the fields of ConfigMaps and Secrets that belong to the owner as a whole. customFields
-// are the fields of custom resources that belong to the owner as a whole.
-var dataFields, customFields = []string{"data", "binaryData"}, []string{"spec"}
+// merge is a three-way merge of the record, the desired state and the observed state. If the API server rejects the
+// result of a merge as invalid, the next merge keeps less of what other clients set.
+type merge int
 
-// whole returns the fields that belong to the owner as a whole.
-func (t *Type[T]) whole() []string {
+const (
+	// mergeItems is a strategic merge. It keeps fields of other clients, and items that they added to lists.
+	mergeItems merge = iota
+	// mergeFields is a JSON merge. It keeps fields of other clients, and replaces lists.
+	mergeFields
+	// replaceSpec is a JSON merge that keeps only the Yielded fields of the observed spec.
+	replaceSpec
+)
+
+// first returns the merge to begin with. The API server supports no strategic merge of custom resources.
+func (t *Type[T]) first() merge {
 	if t.Custom {
-		return customFields
+		return replaceSpec
 	}
-	return dataFields
+	return mergeItems
+}
+
+// last returns the last merge to try. A child that outlives its owner holds data: it gets no merge that keeps less than
+// the first.
+func (t *Type[T]) last() merge {
+	if t.Outlives {
+		return mergeItems
+	}
+	return replaceSpec
+}
+
+// whole returns the fields that belong to the owner as a whole. Of these fields, the observed values count as the state
+// that was desired last.
+func (m merge) whole() []string {
+	if m == replaceSpec {
+		return []string{"data", "binaryData", "spec"}
+	}
+	return []string{"data", "binaryData"} // of ConfigMaps and Secrets
+}
+
+// patches returns the patch that merges three states, and the observed state after the patch.
+func (m merge) patches(schema strategicpatch.LookupPatchMeta, original, modified, current []byte) (patch, patched map[string]any, err error) {
+	var text, result []byte
+	if m == mergeItems {
+		text, err = strategicpatch.CreateThreeWayMergePatch(original, modified, current, schema, true)
+		if err == nil {
+			result, err = strategicpatch.StrategicMergePatchUsingLookupPatchMeta(current, text, schema)
+		}
+	} else {
+		text, err = jsonmergepatch.CreateThreeWayJSONMergePatch(original, modified, current)
+		if err == nil {
+			result, err = jsonpatch.MergePatch(current, text)
+		}
+	}
+	if err == nil {
+		err = errors.Join(json.Unmarshal(text, &patch), json.Unmarshal(result, &patched))
+	}
+	return patch, patched, err
 }
 
 // fieldsOf returns the fields of an object, except its status.
@@ -47,20 +96,16 @@ func fieldsOf(object any) (map[string]any, error) {
 
 // change brings a child to the desired state.
 type change struct {
+	merge merge
 	// patch has the UID and version of the child as its precondition.
 	patch []byte
 	// differences are the fields that the patch changes.
 	differences []difference
 }
 
-// newChange returns the change of live, whose fields are observed, by a patch to the fields desired.
-func newChange(live metav1.Object, patch, desired, observed map[string]any) (*change, error) {
-	text, err := onlyFor(live, patch)
-	return &change{text, differences("", desired, observed)}, err
-}
-
-// change returns the change that brings live to the desired state, or nil if there is no difference.
-func (t *Type[T]) change(w desiredState[T], live T) (*change, error) {
+// change returns the change that brings live to the desired state by a merge, or nil if there is no difference. If the
+// merge m cannot bring live to the desired state, the change is by a later merge.
+func (t *Type[T]) change(w desiredState[T], live T, m merge) (*change, error) {
 	modified, err := fieldsOf(w.object)
 	if err != nil {
 		return nil, err
@@ -72,41 +117,36 @@ func (t *Type[T]) change(w desiredState[T], live T) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.Custom {
+	if m != mergeItems {
 		keepReferences(modified, current)
 	}
-	original := t.lastWanted(live, modified, current)
-	if t.Custom {
-		if includes(current, modified) && includes(modified, original) {
-			return nil, nil
-		}
-		return mergePatch(live, original, modified, current)
+	if err := t.keepYielded(modified, current); err != nil {
+		return nil, err
 	}
-	return t.strategicPatch(w.object, live, original, modified, current)
-}
-
-// includes reports whether all has every field of part, so that there is nothing to merge. It compares
-// lists by position. It returns false for a list to which other clients added items, because that list
-// needs a merge.
-func includes(all, part any) bool {
-	switch part := part.(type) {
-	case map[string]any:
-		all, ok := all.(map[string]any)
-		if !ok {
-			return false
-		}
-		for key, value := range part {
-			if is, there := all[key]; !there || !includes(is, value) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		all, ok := all.([]any)
-		return ok && slices.EqualFunc(all, part, includes)
-	default:
-		return all == part
+	original := w.lastWanted(live, modified, current, m)
+	if includes(current, modified) && includes(modified, original) {
+		return nil, nil
 	}
+	states, err := texts(original, modified, current)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := strategicpatch.NewPatchMetaFromStruct(w.object)
+	if err != nil {
+		return nil, err
+	}
+	patch, patched, err := m.patches(schema, states[0], states[1], states[2])
+	if m == mergeItems && (err != nil || !holds(schema, patched, modified) || lost(schema, original, modified, current)) {
+		return t.change(w, live, mergeFields)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("computing a patch: %w", err)
+	}
+	if equality.Semantic.DeepEqual(patched, current) { // the patch of a list may only repeat the order of the list
+		return nil, nil
+	}
+	text, err := onlyFor(live, patch)
+	return &change{m, text, differences("", patched, current)}, err
 }
 
 // keepReferences adds to modified the owner references that only current has.
@@ -137,78 +177,36 @@ func onlyFor(live metav1.Object, patch map[string]any) ([]byte, error) {
 }
 
 // lastWanted returns the state that was desired last, from which a merge derives the fields to remove. It
-// consists of the record, without Yielded fields that are no longer desired, and of the observed fields that
-// belong to the owner as a whole. lastWanted ignores a record that cannot be read.
-func (t *Type[T]) lastWanted(live T, modified, current map[string]any) map[string]any {
+// consists of the record, and of the observed fields that belong to the owner as a whole. lastWanted ignores a
+// record that cannot be read.
+func (w desiredState[T]) lastWanted(live T, modified, current map[string]any, m merge) map[string]any {
 	original := map[string]any{}
 	if err := json.Unmarshal([]byte(live.GetAnnotations()[RecordAnnotation]), &original); err != nil || original == nil {
 		original = map[string]any{}
 	}
-	for _, field := range t.whole() {
+	w.restoreDigests(original, modified, current)
+	for _, field := range m.whole() {
 		delete(original, field)
-		if data, ok := current[field]; ok {
-			original[field] = data
-		}
-	}
-	for _, path := range t.Yielded {
-		if _, wanted, _ := unstructured.NestedFieldNoCopy(modified, path...); !wanted {
-			unstructured.RemoveNestedField(original, path...)
+		if value, ok := current[field]; ok {
+			original[field] = runtime.DeepCopyJSONValue(value)
 		}
 	}
 	return original
 }
 
-// mergePatch returns the change of a custom resource by a three-way JSON merge patch, or nil if there is no difference.
-func mergePatch(live metav1.Object, original, modified, current map[string]any) (*change, error) {
-	texts, err := texts(original, modified, current)
-	if err != nil {
-		return nil, err
+// keepYielded adds to modified the observed values of Yielded fields that are not desired.
+func (t *Type[T]) keepYielded(modified, current map[string]any) error {
+	for _, path := range t.Yielded {
+		_, desired, _ := unstructured.NestedFieldNoCopy(modified, path...)
+		value, observed, _ := unstructured.NestedFieldCopy(current, path...)
+		if desired || !observed {
+			continue
+		}
+		if err := unstructured.SetNestedField(modified, value, path...); err != nil {
+			return err
+		}
 	}
-	text, err := jsonmergepatch.CreateThreeWayJSONMergePatch(texts[0], texts[1], texts[2])
-	if err != nil {
-		return nil, fmt.Errorf("computing a patch: %w", err)
-	}
-	var patch map[string]any
-	if err := json.Unmarshal(text, &patch); err != nil || len(patch) == 0 {
-		return nil, err
-	}
-	return newChange(live, patch, merged(current, patch), current)
-}
-
-// strategicPatch returns the change by a three-way strategic merge patch, or nil if the patch would change nothing. For
-// example, the patch of a list to which other clients added items may only repeat the order of the list.
-func (t *Type[T]) strategicPatch(want, live T, original, modified, current map[string]any) (*change, error) {
-	meta, err := strategicpatch.NewPatchMetaFromStruct(want)
-	if err != nil {
-		return nil, err
-	}
-	var c claims
-	c.fields(meta, nil, "", original, modified, current)
-	if len(c.replaced) == 0 && includes(current, modified) && includes(modified, original) {
-		return nil, nil
-	}
-	texts, err := texts(original, modified, current)
-	if err != nil {
-		return nil, err
-	}
-	text, err := strategicpatch.CreateThreeWayMergePatch(texts[0], texts[1], texts[2], meta, true)
-	if err != nil {
-		return nil, fmt.Errorf("computing a patch: %w", err)
-	}
-	result, err := strategicpatch.StrategicMergePatchUsingLookupPatchMeta(texts[2], text, meta)
-	if err != nil {
-		return nil, fmt.Errorf("applying a computed patch: %w", err)
-	}
-	var patch, patched map[string]any
-	if err := errors.Join(json.Unmarshal(text, &patch), json.Unmarshal(result, &patched)); err != nil {
-		return nil, err
-	}
-	c.replaceLists(patch, patched)
-	is, err := fieldsOf(live)
-	if err != nil || equality.Semantic.DeepEqual(patched, is) {
-		return nil, err
-	}
-	return newChange(live, patch, patched, is)
+	return nil
 }
 
 // texts returns objects as JSON.

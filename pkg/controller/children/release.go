@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Remove deletes a child with foreground propagation: after the objects that the child owns. It returns a
@@ -51,7 +52,7 @@ func (t *Type[T]) setMeta(ctx context.Context, owner Owner, live T, change map[s
 	if err != nil {
 		return live, fmt.Errorf("%s %s: %w", doing, t.describe(live), err)
 	}
-	return t.write(ctx, owner, live, patch, doing)
+	return t.write(ctx, owner, live, types.MergePatchType, patch, doing)
 }
 
 func withoutReference(child metav1.Object, owner Owner) []metav1.OwnerReference {

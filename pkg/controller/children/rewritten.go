@@ -67,33 +67,11 @@ func member(field, name string) string {
 	}
 }
 
-// merged returns an object with a JSON merge patch applied.
-func merged(object, patch map[string]any) map[string]any {
-	result := map[string]any{}
-	maps.Copy(result, object)
-	for name, value := range patch {
-		switch value := value.(type) {
-		case nil:
-			delete(result, name)
-		case map[string]any:
-			there, _ := object[name].(map[string]any)
-			result[name] = merged(there, value)
-		default:
-			result[name] = value
-		}
-	}
-	return result
-}
-
 // noteRewrite compares the response to a write with the desired state. If the API server has kept another value of a
 // desired field, for example because of a mutating policy, noteRewrite remembers both values, and records a warning.
 func (t *Type[T]) noteRewrite(owner Owner, w desiredState[T], returned T) {
-	if t.isAsWanted(w, returned) {
-		t.Tracker.ForgetRewrite(owner.key(), t.place(owner, returned))
-		return
-	}
-	c, err := t.change(w, returned)
-	if err != nil || c == nil || len(c.differences) == 0 {
+	c, err := t.change(w, returned, t.first())
+	if err != nil || c == nil {
 		t.Tracker.ForgetRewrite(owner.key(), t.place(owner, returned))
 		return
 	}

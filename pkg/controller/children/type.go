@@ -42,8 +42,8 @@ type Type[T Object] struct {
 	Client func(namespace string) Client[T]
 	// Tracker records every write.
 	Tracker *controller.Tracker
-	// Yielded are paths of fields that another controller may take over. A field that is no longer
-	// desired keeps its value, as spec.replicas does when an autoscaler takes it over.
+	// Yielded are paths of fields that another client may take over. A field that is not desired keeps its
+	// value, as spec.replicas does when an autoscaler takes it over.
 	Yielded [][]string
 	// Keep, if it is set, copies the values that the child must not lose, such as a generated password,
 	// from live into want. want is a copy of the desired state.
@@ -56,7 +56,7 @@ type Type[T Object] struct {
 	// owner. A later owner of that kind and name uses them again.
 	Outlives bool
 	// Custom is true if the type is a custom resource. Its spec belongs to the owner as a whole, like
-	// the data of a ConfigMap, and is neither merged nor recorded.
+	// the data of a ConfigMap, and is not recorded.
 	Custom bool
 }
 
@@ -216,10 +216,7 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	if err != nil {
 		return live, fmt.Errorf("comparing %s with its desired state: %w", t.describe(want), err)
 	}
-	if t.isAsWanted(w, live) {
-		return live, nil
-	}
-	c, err := t.change(w, live)
+	c, err := t.change(w, live, t.first())
 	if err != nil {
 		return live, fmt.Errorf("comparing %s with its desired state: %w", t.describe(want), err)
 	}
@@ -236,21 +233,35 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 			return live, err
 		}
 	}
-	updated, err := t.write(ctx, owner, live, c.patch, "updating")
+	updated, err := t.apply(ctx, owner, w, live, c)
 	if err == nil {
 		t.noteRewrite(owner, w, updated)
 	}
 	return updated, err
 }
 
+// apply writes a change. While the API server rejects the result as invalid, apply tries the next merge, because the
+// cause may be a field or list item of another client.
+func (t *Type[T]) apply(ctx context.Context, owner Owner, w desiredState[T], live T, c *change) (T, error) {
+	kind := types.MergePatchType
+	if c.merge == mergeItems {
+		kind = types.StrategicMergePatchType
+	}
+	updated, err := t.write(ctx, owner, live, kind, c.patch, "updating")
+	if !apierrors.IsInvalid(err) || c.merge >= t.last() {
+		return updated, err
+	}
+	next, otherErr := t.change(w, live, c.merge+1)
+	if otherErr != nil || next == nil {
+		return updated, err
+	}
+	return t.apply(ctx, owner, w, live, next)
+}
+
 // write sends a patch. doing describes the attempt in errors, for example "updating".
-func (t *Type[T]) write(ctx context.Context, owner Owner, live T, patch []byte, doing string) (T, error) {
+func (t *Type[T]) write(ctx context.Context, owner Owner, live T, kind types.PatchType, patch []byte, doing string) (T, error) {
 	if err := owner.confirm(ctx); err != nil {
 		return live, err
-	}
-	kind := types.StrategicMergePatchType
-	if t.Custom {
-		kind = types.MergePatchType // the API server supports no strategic merge of custom resources
 	}
 	updated, err := t.Client(live.GetNamespace()).Patch(ctx, live.GetName(), kind, patch, metav1.PatchOptions{})
 	if err != nil {

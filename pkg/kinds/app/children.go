@@ -11,6 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // ownedBy returns the declarations of an App's children, in the order in which they are applied.
@@ -83,7 +84,7 @@ func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 			}
 		},
 		Applied: func(p *scope, live *appsv1.Deployment) { p.deployment = live },
-		Yielded: [][]string{{"spec", "replicas"}}, // to the autoscaler
+		Yielded: [][]string{{"spec", "replicas"}, pods.RestartedAt}, // to the autoscaler and to kubectl
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,6 +59,25 @@ func TestRejectedChildDoesNotKeepDeploymentFromBeingUpdated(t *testing.T) {
 			controllertest.Equal(t, "image", "web:2", f.deployment().Spec.Template.Spec.Containers[0].Image)
 		})
 	}
+}
+
+// TestIngressKeepsClassAfterRejectedMerges corrects an Ingress whose class the API server has set at its creation.
+func TestIngressKeepsClassAfterRejectedMerges(t *testing.T) {
+	f := readyFixture(t, func(app *v1alpha1.App) {
+		app.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.example.com", Path: "/"}
+	})
+	kindtest.Change(f.Cluster, "default", "web", func(i *networkingv1.Ingress) {
+		i.Spec.IngressClassName, i.Spec.Rules[0].Host = ptr.To("nginx"), "b.example.com"
+	})
+	for range 2 {
+		f.Journal.FailNext("patch", "ingresses", apierrors.NewInvalid(schema.GroupKind{Kind: "Ingress"}, "web", nil))
+	}
+	r := f.Reconcile()
+	const patch = "patch ingresses default/web"
+	controllertest.Equal(t, "writes", []string{patch, patch, patch}, r.Writes)
+	live := kindtest.Get[*networkingv1.Ingress](f.Cluster, "default", "web")
+	controllertest.Equal(t, "host", "a.example.com", live.Spec.Rules[0].Host)
+	controllertest.Equal(t, "class", ptr.To("nginx"), live.Spec.IngressClassName)
 }
 
 // TestForeignDeploymentKeepsOtherChildrenFromBeingCreated checks that no Service selects the Pods of a foreign

@@ -16,7 +16,7 @@ func TestNoOpReconcileTakesFewAllocations(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 	}
-	const limit = 1000
+	const limit = 2000
 	if n := testing.AllocsPerRun(100, func() { _, _ = f.Pipeline.Sync(t.Context(), f.Key) }); n > limit {
 		t.Errorf("a no-op reconcile took %.0f allocations, more than %d", n, limit)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // newReconciler returns a reconciler with the types of its children. It leaves refusals, look, users,
@@ -25,6 +26,7 @@ func newReconciler(c kinds.Cluster, tracker *controller.Tracker) *reconciler {
 		pods:      c.Kube.CoreV1(),
 		absences:  newAbsences(),
 	}
+	r.statefulSets.Yielded = [][]string{pods.RestartedAt}
 	r.settings.Keep = keepRevision
 	r.claims.Keep = keepVolume
 	r.claims.Yielded = [][]string{{"spec", "storageClassName"}} // an existing volume keeps its class

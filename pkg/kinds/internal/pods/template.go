@@ -11,7 +11,7 @@ import (
 )
 
 // LastTemplate returns the Pod template that the operator desired last for a live Deployment or StatefulSet, from its
-// record. known is false if the record is invalid or shortened.
+// record. known is false if the record is invalid, or has only the digest of the template.
 func LastTemplate(live metav1.Object) (template *corev1.PodTemplateSpec, known bool) {
 	var record struct {
 		Spec struct {
@@ -19,10 +19,11 @@ func LastTemplate(live metav1.Object) (template *corev1.PodTemplateSpec, known b
 		} `json:"spec"`
 	}
 	err := json.Unmarshal([]byte(live.GetAnnotations()[children.RecordAnnotation]), &record)
-	// A shortened record has no values, and therefore no image.
-	containers := record.Spec.Template.Spec.Containers
-	return &record.Spec.Template, err == nil && len(containers) > 0 && containers[0].Image != ""
+	return &record.Spec.Template, err == nil && len(record.Spec.Template.Spec.Containers) > 0
 }
+
+// RestartedAt is the path of the annotation that `kubectl rollout restart` sets in a Deployment or StatefulSet.
+var RestartedAt = []string{"spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/restartedAt"}
 
 // OperatorFields removes the operator fields from a Pod template: the fields that the operator sets itself, and not
 // from the spec. A difference in operator fields alone must not replace a Pod.

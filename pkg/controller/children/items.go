@@ -1,0 +1,132 @@
+package children
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// holds reports whether an object has every desired field, and every desired list item exactly once. A strategic merge
+// can lose an item, because it finds the ports of a Service by their number alone: 53/UDP beside 53/TCP
+// (https://github.com/kubernetes/kubernetes/issues/39188). It leaves repeated items alone.
+func holds(schema strategicpatch.LookupPatchMeta, object, desired map[string]any) bool {
+	for field, want := range desired {
+		switch want := want.(type) {
+		case map[string]any:
+			is, ok := object[field].(map[string]any)
+			inner, _, err := schema.LookupPatchMetadataForStruct(field)
+			if !ok || err != nil || !holds(inner, is, want) {
+				return false
+			}
+		case []any:
+			is, _ := object[field].([]any)
+			inner, meta, err := schema.LookupPatchMetadataForSlice(field)
+			if err != nil || !holdsItems(inner, meta.GetPatchMergeKey(), is, want) {
+				return false
+			}
+		default:
+			if object[field] != want {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// holdsItems does the same as holds for the items of a list. key is the merge key of the list, or empty.
+func holdsItems(schema strategicpatch.LookupPatchMeta, key string, items, desired []any) bool {
+	if key == "" {
+		return !slices.ContainsFunc(desired, func(want any) bool {
+			return !slices.ContainsFunc(items, func(item any) bool { return includes(item, want) })
+		})
+	}
+	count := map[[2]any]int{}
+	for _, item := range items {
+		count[identity(item, key)]++
+	}
+	for _, want := range desired {
+		count[identity(want, key)]--
+	}
+	for _, want := range desired {
+		if count[identity(want, key)] != 0 || !holds(schema, find(items, want, key), want.(map[string]any)) {
+			return false
+		}
+	}
+	return true
+}
+
+// lost reports whether an observed list lacks an item that is desired, and that the child had before. Whoever took the
+// item away may have given it another key, and then only a merge that replaces the list removes it: two containers of
+// one Database would otherwise have the same volume.
+func lost(schema strategicpatch.LookupPatchMeta, original, desired, observed map[string]any) bool {
+	for field, want := range desired {
+		switch want := want.(type) {
+		case map[string]any:
+			was, _ := original[field].(map[string]any)
+			is, _ := observed[field].(map[string]any)
+			inner, _, err := schema.LookupPatchMetadataForStruct(field)
+			if field != "metadata" && err == nil && lost(inner, was, want, is) { // owner references are no part of this
+				return true
+			}
+		case []any:
+			was, _ := original[field].([]any)
+			is, _ := observed[field].([]any)
+			inner, meta, err := schema.LookupPatchMetadataForSlice(field)
+			if key := meta.GetPatchMergeKey(); err == nil && key != "" && lostItems(inner, key, was, want, is) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lostItems does the same as lost for the items of one list. key is the merge key of the list.
+func lostItems(schema strategicpatch.LookupPatchMeta, key string, original, desired, observed []any) bool {
+	return slices.ContainsFunc(desired, func(want any) bool {
+		was, is := find(original, want, key), find(observed, want, key)
+		return was != nil && (is == nil || lost(schema, was, want.(map[string]any), is))
+	})
+}
+
+// find returns the item of a list that has the identity of want, or nil. key is the merge key of the list.
+func find(items []any, want any, key string) map[string]any {
+	for _, item := range items {
+		if item, ok := item.(map[string]any); ok && identity(item, key) == identity(want, key) {
+			return item
+		}
+	}
+	return nil
+}
+
+// identity returns the values by which the API server identifies a list item: the merge key, and the protocol of a port.
+func identity(item any, key string) [2]any {
+	fields, _ := item.(map[string]any)
+	if protocol, ok := fields["protocol"]; ok {
+		return [2]any{fields[key], protocol}
+	}
+	return [2]any{fields[key], "TCP"}
+}
+
+// includes reports whether all has every field of part, so that there is nothing to merge. It compares
+// lists by position. It returns false for a list to which other clients added items, because that list
+// needs a merge.
+func includes(all, part any) bool {
+	switch part := part.(type) {
+	case map[string]any:
+		all, ok := all.(map[string]any)
+		if !ok {
+			return false
+		}
+		for key, value := range part {
+			if is, there := all[key]; !there || !includes(is, value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		all, ok := all.([]any)
+		return ok && slices.EqualFunc(all, part, includes)
+	default:
+		return all == part
+	}
+}
