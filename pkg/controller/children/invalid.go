@@ -34,3 +34,14 @@ func inOrder(err error) error {
 	status.Message = what + ": [" + strings.Join(said, ", ") + "]"
 	return &apierrors.StatusError{ErrStatus: *status}
 }
+
+// rejectsField reports whether the API server rejected an object because of the value of a field. A
+// ValidatingAdmissionPolicy that denies a write answers with the same reason, but its causes name no field
+// (k8s.io/apiserver/pkg/admission/plugin/policy/validating).
+func rejectsField(err error) bool {
+	var rejected *apierrors.StatusError
+	if !apierrors.IsInvalid(err) || !errors.As(err, &rejected) || rejected.ErrStatus.Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(rejected.ErrStatus.Details.Causes, func(c metav1.StatusCause) bool { return c.Field != "" })
+}

@@ -1,6 +1,7 @@
 package children
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -55,24 +56,24 @@ func holdsItems(schema strategicpatch.LookupPatchMeta, key string, items, desire
 	return true
 }
 
-// lost reports whether an observed list lacks an item that is desired, and that the child had before. Whoever took the
-// item away may have given it another key, and then only a merge that replaces the list removes it: two containers of
-// one Database would otherwise have the same volume.
-func lost(schema strategicpatch.LookupPatchMeta, original, desired, observed map[string]any) bool {
+// renamed reports whether somebody gave an item of a list another key: observed lacks the item, which is desired and
+// which the child had before, and has another item with all its other fields. Only a merge that replaces the list
+// removes the other item. If it stayed, two containers of one Database could have the same volume.
+func renamed(schema strategicpatch.LookupPatchMeta, original, desired, observed map[string]any) bool {
 	for field, want := range desired {
 		switch want := want.(type) {
 		case map[string]any:
 			was, _ := original[field].(map[string]any)
 			is, _ := observed[field].(map[string]any)
 			inner, _, err := schema.LookupPatchMetadataForStruct(field)
-			if field != "metadata" && err == nil && lost(inner, was, want, is) { // owner references are no part of this
+			if err == nil && renamed(inner, was, want, is) {
 				return true
 			}
 		case []any:
 			was, _ := original[field].([]any)
 			is, _ := observed[field].([]any)
 			inner, meta, err := schema.LookupPatchMetadataForSlice(field)
-			if key := meta.GetPatchMergeKey(); err == nil && key != "" && lostItems(inner, key, was, want, is) {
+			if key := meta.GetPatchMergeKey(); err == nil && key != "" && renamedItem(inner, key, was, want, is) {
 				return true
 			}
 		}
@@ -80,11 +81,18 @@ func lost(schema strategicpatch.LookupPatchMeta, original, desired, observed map
 	return false
 }
 
-// lostItems does the same as lost for the items of one list. key is the merge key of the list.
-func lostItems(schema strategicpatch.LookupPatchMeta, key string, original, desired, observed []any) bool {
+// renamedItem does the same as renamed for one list. key is the merge key of the list.
+func renamedItem(schema strategicpatch.LookupPatchMeta, key string, original, desired, observed []any) bool {
 	return slices.ContainsFunc(desired, func(want any) bool {
 		was, is := find(original, want, key), find(observed, want, key)
-		return was != nil && (is == nil || lost(schema, was, want.(map[string]any), is))
+		if was == nil || is != nil {
+			return is != nil && renamed(schema, was, want.(map[string]any), is)
+		}
+		others := maps.Clone(want.(map[string]any))
+		delete(others, key)
+		return len(others) > 0 && slices.ContainsFunc(observed, func(item any) bool {
+			return includes(item, others) && find(desired, item, key) == nil && find(original, item, key) == nil
+		})
 	})
 }
 

@@ -1,6 +1,7 @@
 package children_test
 
 import (
+	"net/http"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -21,7 +23,13 @@ import (
 )
 
 var (
-	errInvalid  = apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "boat", nil)
+	errInvalid = apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "boat",
+		field.ErrorList{field.Invalid(field.NewPath("spec"), "white", "not allowed beside black")})
+	// errDenied is the answer of a ValidatingAdmissionPolicy.
+	errDenied = &apierrors.StatusError{ErrStatus: metav1.Status{
+		Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity,
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "no ship without a name"}}},
+	}}
 	errConflict = apierrors.NewConflict(appsv1.Resource("deployments"), "boat", nil)
 )
 
@@ -56,6 +64,13 @@ func TestEnsureRestoresListItems(t *testing.T) {
 		"a renamed variable":  {change: func(d *appsv1.Deployment) { deck(d).Env[0].Name = "RUDDER" }},
 		"a variable of somebody else in place of a desired one": {
 			change: func(d *appsv1.Deployment) { deck(d).Env[1] = variable("HELM", "left") },
+			stays:  func(d *appsv1.Deployment) { deck(d).Env = append(deck(d).Env, variable("HELM", "left")) },
+		},
+		"a renamed container beside the init container of somebody else": {
+			change: func(d *appsv1.Deployment) {
+				deck(d).Name = "ship"
+				pod(d).InitContainers = []corev1.Container{{Name: "theirs", Image: "theirs:1"}}
+			},
 		},
 		"a port with another number": {change: func(d *appsv1.Deployment) { deck(d).Ports[0].ContainerPort = 81 }},
 		"a variable of somebody else beside the desired ones": {
@@ -180,6 +195,8 @@ func TestEnsureTriesNextMergeAfterRejection(t *testing.T) {
 		"after three rejections the child stays": {
 			answers: []error{errInvalid, errInvalid, errInvalid}, err: errInvalid,
 			patches: []types.PatchType{strategic, jsonMerge, jsonMerge}},
+		"a denial by a policy is no reason for another merge": {
+			answers: []error{errDenied}, err: errDenied, patches: []types.PatchType{strategic}},
 		"a conflict is no reason for another merge": {
 			answers: []error{errConflict}, err: errConflict, patches: []types.PatchType{strategic}},
 		"a write of somebody else after a rejection stays": {

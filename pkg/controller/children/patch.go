@@ -61,7 +61,14 @@ func (m merge) whole() []string {
 }
 
 // patches returns the patch that merges three states, and the observed state after the patch.
-func (m merge) patches(schema strategicpatch.LookupPatchMeta, original, modified, current []byte) (patch, patched map[string]any, err error) {
+func (m merge) patches(
+	schema strategicpatch.LookupPatchMeta, original, modified, current []byte,
+) (patch, patched map[string]any, err error) {
+	defer func() {
+		if reason := recover(); reason != nil { // package strategicpatch panics on some values of a forged record
+			err = fmt.Errorf("the record cannot be merged: %v", reason)
+		}
+	}()
 	var text, result []byte
 	if m == mergeItems {
 		text, err = strategicpatch.CreateThreeWayMergePatch(original, modified, current, schema, true)
@@ -136,7 +143,7 @@ func (t *Type[T]) change(w desiredState[T], live T, m merge) (*change, error) {
 		return nil, err
 	}
 	patch, patched, err := m.patches(schema, states[0], states[1], states[2])
-	if m == mergeItems && (err != nil || !holds(schema, patched, modified) || lost(schema, original, modified, current)) {
+	if m == mergeItems && (err != nil || !holds(schema, patched, modified) || renamed(schema, original, modified, current)) {
 		return t.change(w, live, mergeFields)
 	}
 	if err != nil {
@@ -185,6 +192,10 @@ func (w desiredState[T]) lastWanted(live T, modified, current map[string]any, m 
 		original = map[string]any{}
 	}
 	w.restoreDigests(original, modified, current)
+	removeValues(original, modified, current)
+	if m == mergeFields {
+		removeInitContainers(original, modified, current)
+	}
 	for _, field := range m.whole() {
 		delete(original, field)
 		if value, ok := current[field]; ok {
@@ -192,6 +203,46 @@ func (w desiredState[T]) lastWanted(live T, modified, current map[string]any, m 
 		}
 	}
 	return original
+}
+
+// podSpec is the path of the spec of the Pods in a workload.
+var podSpec = []string{"spec", "template", "spec"}
+
+// removeInitContainers makes a merge remove the init containers of others, if no init container is desired. A merge
+// that replaces the list of volumes would otherwise keep init containers without their volumes.
+func removeInitContainers(original, modified, current map[string]any) {
+	was, _, _ := unstructured.NestedMap(original, podSpec...)
+	pod, _, _ := unstructured.NestedMap(modified, podSpec...)
+	there, _, _ := unstructured.NestedMap(current, podSpec...)
+	if is, ok := there["initContainers"]; ok && was != nil && pod["initContainers"] == nil {
+		_ = unstructured.SetNestedField(original, is, append(slices.Clone(podSpec), "initContainers")...) // was is a map
+	}
+}
+
+// removeValues makes a merge remove the value that somebody gave to a variable that is desired without a value: neither
+// the record nor the desired state has the field.
+func removeValues(original, modified, current map[string]any) {
+	containers := append(slices.Clone(podSpec), "containers")
+	wanted, _, _ := unstructured.NestedSlice(modified, containers...)
+	was, _, _ := unstructured.NestedSlice(original, containers...)
+	is, _, _ := unstructured.NestedSlice(current, containers...)
+	variables := func(all []any, container any) []any {
+		list, _ := find(all, container, "name")["env"].([]any)
+		return list
+	}
+	for _, container := range wanted {
+		for _, want := range variables(wanted, container) {
+			before, now := find(variables(was, container), want, "name"), find(variables(is, container), want, "name")
+			for _, field := range []string{"value", "valueFrom"} {
+				if value, ok := now[field]; ok && before != nil && len(want.(map[string]any)) == 1 {
+					before[field] = value
+				}
+			}
+		}
+	}
+	if was != nil {
+		_ = unstructured.SetNestedSlice(original, was, containers...) // was has its place
+	}
 }
 
 // keepYielded adds to modified the observed values of Yielded fields that are not desired.

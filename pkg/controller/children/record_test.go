@@ -84,3 +84,40 @@ func TestEnsureReadsBrokenDigest(t *testing.T) {
 	controllertest.Equal(t, "writes", 1, d.ensure(t, laden()))
 	controllertest.Equal(t, "child", normal(madeOf(t, laden())), normal(d.live(t)))
 }
+
+// A value that is empty in the spec is neither in the record nor in the desired state.
+func TestEnsureRemovesValueOfVariableThatIsDesiredWithoutValue(t *testing.T) {
+	source := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}
+	for name, is := range map[string]corev1.EnvVar{
+		"a value":  variable("DEBUG", "yes"),
+		"a source": {Name: "DEBUG", ValueFrom: source},
+	} {
+		t.Run(name, func(t *testing.T) {
+			desired := crewed(func(d *appsv1.Deployment) { deck(d).Env = append(deck(d).Env, variable("DEBUG", "")) })
+			live := madeOf(t, desired, func(d *appsv1.Deployment) { deck(d).Env[2] = is })
+			d := newDock(t, nil, []*appsv1.Deployment{live})
+			controllertest.Equal(t, "writes", 1, d.ensure(t, desired))
+			controllertest.Equal(t, "child", normal(madeOf(t, desired)), normal(d.live(t)))
+			controllertest.Equal(t, "writes at rest", 0, d.ensure(t, desired))
+		})
+	}
+}
+
+func TestEnsureReplacesForgedRecord(t *testing.T) {
+	for _, forged := range []string{
+		`{"spec":{"template":{"spec":{"containers":[null]}}}}`,
+		`{"spec":{"template":{"spec":{"containers":[{"name":"deck","env":[{"name":{}}]}]}}}}`,
+		`{"spec":{"template":{"spec":{"containers":"deck","$patch":"replace"}}}}`,
+		`{"spec":[7]}`,
+	} {
+		t.Run(forged, func(t *testing.T) {
+			live := madeOf(t, crewed(), func(d *appsv1.Deployment) {
+				d.Annotations[children.RecordAnnotation], deck(d).Env[0].Value = forged, "black"
+			})
+			d := newDock(t, nil, []*appsv1.Deployment{live})
+			d.ensure(t, crewed())
+			controllertest.Equal(t, "child", normal(madeOf(t, crewed())), normal(d.live(t)))
+			controllertest.Equal(t, "writes at rest", 0, d.ensure(t, crewed()))
+		})
+	}
+}

@@ -248,14 +248,16 @@ func (t *Type[T]) apply(ctx context.Context, owner Owner, w desiredState[T], liv
 		kind = types.StrategicMergePatchType
 	}
 	updated, err := t.write(ctx, owner, live, kind, c.patch, "updating")
-	if !apierrors.IsInvalid(err) || c.merge >= t.last() {
+	if !rejectsField(err) {
 		return updated, err
 	}
-	next, otherErr := t.change(w, live, c.merge+1)
-	if otherErr != nil || next == nil {
-		return updated, err
+	for m := c.merge + 1; m <= t.last(); m++ {
+		next, otherErr := t.change(w, live, m)
+		if otherErr == nil && next != nil {
+			return t.apply(ctx, owner, w, live, next)
+		}
 	}
-	return t.apply(ctx, owner, w, live, next)
+	return updated, err
 }
 
 // write sends a patch. doing describes the attempt in errors, for example "updating".
