@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -69,8 +70,9 @@ func TestIngressKeepsClassAfterRejectedMerges(t *testing.T) {
 	kindtest.Change(f.Cluster, "default", "web", func(i *networkingv1.Ingress) {
 		i.Spec.IngressClassName, i.Spec.Rules[0].Host = ptr.To("nginx"), "b.example.com"
 	})
+	why := field.ErrorList{field.Invalid(field.NewPath("spec", "rules"), "", "has another field")}
 	for range 2 {
-		f.Journal.FailNext("patch", "ingresses", apierrors.NewInvalid(schema.GroupKind{Kind: "Ingress"}, "web", nil))
+		f.Journal.FailNext("patch", "ingresses", apierrors.NewInvalid(schema.GroupKind{Kind: "Ingress"}, "web", why))
 	}
 	r := f.Reconcile()
 	const patch = "patch ingresses default/web"
