@@ -90,7 +90,7 @@ func renamedItem(schema strategicpatch.LookupPatchMeta, key string, original, de
 		}
 		others := maps.Clone(want.(map[string]any))
 		delete(others, key)
-		return len(others) > 0 && slices.ContainsFunc(observed, func(item any) bool {
+		return slices.ContainsFunc(observed, func(item any) bool {
 			return includes(item, others) && find(desired, item, key) == nil && find(original, item, key) == nil
 		})
 	})

@@ -91,6 +91,7 @@ func TestEnsureRestoresListItems(t *testing.T) {
 			deck(d).Env, deck(d).Image = append(deck(d).Env, variable("SAIL", "black")), "iron:1"
 		}},
 		"a pull secret without a name": {change: func(d *appsv1.Deployment) { pod(d).ImagePullSecrets[0].Name = "" }},
+		"a renamed pull secret":        {change: func(d *appsv1.Deployment) { pod(d).ImagePullSecrets[0].Name = "harbor" }},
 		"a repeated pull secret": {change: func(d *appsv1.Deployment) {
 			pod(d).ImagePullSecrets = append(pod(d).ImagePullSecrets, pod(d).ImagePullSecrets[0])
 		}},
