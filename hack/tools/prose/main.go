@@ -1,7 +1,8 @@
 // prose prints sentences of this repository that are drawn at random, for a review of its
-// language: 60 comments, 30 messages and 10 paragraphs of the documentation.
+// language: 60 comments, 30 messages, 15 paragraphs of the documentation, and, with -since, 20
+// subjects of the commits since a revision.
 //
-//	prose [-seed N] [-all] DIRECTORY
+//	prose [-seed N] [-all] [-since REVISION] DIRECTORY
 //
 // It leaves out files that git does not track, generated files and, for messages, tests. The same
 // seed draws the same sentences from the same tree. With -all, it prints all sentences.
@@ -24,21 +25,25 @@ import (
 // minWords is the minimum number of words in a passage.
 const minWords = 4
 
-// A passage is a comment, a message or a paragraph, and its position.
+// A passage is a comment, a message, a paragraph or the subject of a commit, and its position.
 type passage struct{ place, text string }
 
 // prose holds the passages of a repository.
-type prose struct{ comments, messages, paragraphs []passage }
+type prose struct{ comments, messages, paragraphs, subjects []passage }
 
 func main() {
 	seed := flag.Uint64("seed", 1, "seed of the random draw")
 	all := flag.Bool("all", false, "print all passages")
+	since := flag.String("since", "", "print subjects of the commits since this revision")
 	flag.Parse()
 	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: prose [-seed N] [-all] DIRECTORY")
+		fmt.Fprintln(os.Stderr, "usage: prose [-seed N] [-all] [-since REVISION] DIRECTORY")
 		os.Exit(2)
 	}
 	found, err := read(flag.Arg(0))
+	if err == nil && *since != "" {
+		err = found.addSubjects(flag.Arg(0), *since)
+	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "reading %s: %v\n", flag.Arg(0), err)
 		os.Exit(1)
@@ -48,7 +53,7 @@ func main() {
 		name     string
 		passages []passage
 		count    int
-	}{{"comment", found.comments, 60}, {"message", found.messages, 30}, {"paragraph", found.paragraphs, 10}} {
+	}{{"comment", found.comments, 60}, {"message", found.messages, 30}, {"paragraph", found.paragraphs, 15}, {"subject", found.subjects, 20}} {
 		if !*all {
 			random.Shuffle(len(part.passages), func(i, j int) {
 				part.passages[i], part.passages[j] = part.passages[j], part.passages[i]
@@ -121,6 +126,19 @@ func (p *prose) addMarkdown(name, content string) {
 		code = code != fenced
 		line += strings.Count(block, "\n") + 2
 	}
+}
+
+// addSubjects adds the subjects of the commits since a revision.
+func (p *prose) addSubjects(directory, since string) error {
+	log, err := exec.Command("git", "-C", directory, "log", "--format=%h %s", since+"..").Output()
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(log)) {
+		commit, subject, _ := strings.Cut(strings.TrimSpace(line), " ")
+		p.subjects = append(p.subjects, passage{commit, subject})
+	}
+	return nil
 }
 
 // add adds a passage unless it has too few words.
