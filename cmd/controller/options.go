@@ -133,7 +133,8 @@ func (o *options) validate() error {
 		verbosity = max(verbosity, uint32(module.Verbosity))
 	}
 	if verbosity > highestVerbosity {
-		return fmt.Errorf("--v and --vmodule must be at most %d, not %d, because higher levels log the content of Secrets", highestVerbosity, verbosity)
+		return fmt.Errorf("the levels of --v and --vmodule must be at most %d, and one is %d: higher levels log the content of Secrets",
+			highestVerbosity, verbosity)
 	}
 	if o.workers < 1 {
 		return fmt.Errorf("--workers must be at least 1, not %d", o.workers)

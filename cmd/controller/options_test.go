@@ -26,8 +26,8 @@ func TestParseRejectsInvalidFlag(t *testing.T) {
 		"a webhook without TLS":          {"--webhook-url=http://localhost:9443/convert", `--webhook-url must have the form https://HOST:PORT/convert, not "http://localhost:9443/convert"`},
 		"a webhook without a path or so": {"--webhook-url=localhost", `--webhook-url must have the form https://HOST:PORT/convert, not "localhost"`},
 		"a host that is none":            {"--external-database-allowed-hosts=10.0.0.0/8,db/x", `--external-database-allowed-hosts: "db/x" is not a host name such as *.db.example.com, an IP address, or a network such as 10.0.0.0/8`},
-		"a log that holds Secrets":       {"-v=8", "--v and --vmodule must be at most 7, not 8, because higher levels log the content of Secrets"},
-		"a part of it that does":         {"--vmodule=request=10", "--v and --vmodule must be at most 7, not 10, because higher levels log the content of Secrets"},
+		"a log that holds Secrets":       {"-v=8", "the levels of --v and --vmodule must be at most 7, and one is 8: higher levels log the content of Secrets"},
+		"a part of it that does":         {"--vmodule=request=10", "the levels of --v and --vmodule must be at most 7, and one is 10: higher levels log the content of Secrets"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse([]string{c.arg})

@@ -32,7 +32,7 @@ const (
 	notOwn = "error: ConfigMap web is not an object of Windlass: " +
 		"name an App, At, Database, ExternalDatabase or Platform\n"
 	noFiles = "Completion ended with directive: ShellCompDirectiveNoFileComp\n"
-	nothing = "error: name what to plan: -f FILE, KIND/NAME, or --all\n"
+	nothing = "error: specify the objects to plan: -f FILE, KIND/NAME, or --all\n"
 )
 
 // age matches the age of an object of 2020.

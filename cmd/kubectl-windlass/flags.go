@@ -31,7 +31,8 @@ func (o *operatorFlags) add(flags *pflag.FlagSet) {
 	planned := pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.AddFlags(planned)
 	planned.VisitAll(func(f *pflag.Flag) {
-		f.Usage += " Without this flag, the plan uses the value of the operator in --operator-namespace, and the default value only if it finds no operator there."
+		f.Usage += " Without this flag, the plan uses the value that is set for the operator in --operator-namespace. " +
+			"If the plan finds no operator there, it uses the default value."
 	})
 	flags.AddFlagSet(planned)
 	flags.StringVar(&o.namespace, "operator-namespace", "windlass-system", "Namespace of the operator's Deployment, from which the plan takes the flags of the operator. Empty means the default values.")

@@ -93,7 +93,7 @@ func (o *planOptions) validate(args []string) error {
 	}
 	switch {
 	case given != 1:
-		return fmt.Errorf("name what to plan: -f FILE, KIND/NAME, or --all")
+		return fmt.Errorf("specify the objects to plan: -f FILE, KIND/NAME, or --all")
 	case !slices.Contains([]string{"", "json", "yaml"}, o.output):
 		return fmt.Errorf("--output must be json or yaml, not %q", o.output)
 	case len(o.Filenames) > 0 && o.Kustomize != "":

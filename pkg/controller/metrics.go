@@ -77,8 +77,9 @@ var (
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller", "lane"})
 	eventsDropped = metrics.NewCounter(&metrics.CounterOpts{
-		Name:           "windlass_events_dropped_total",
-		Help:           "Events that were dropped because too many were waiting, too many were about one object, or the API server rejected them.",
+		Name: "windlass_events_dropped_total",
+		Help: "Events that the operator dropped because its queue was full, because the object had too many Events, " +
+			"or because the API server rejected the Event.",
 		StabilityLevel: metrics.ALPHA,
 	})
 )

@@ -46,8 +46,8 @@ type Pipeline[T Object] struct {
 	Clock   clock.PassiveClock
 }
 
-// Sync reconciles the object with the given key. classify decides what follows from the result and the
-// error.
+// Sync reconciles the object with the given key. The function classify derives the status and the next
+// reconcile from the result and the error.
 func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	// An object that was fetched before this check might lack a write of this process.
 	if err := p.Tracker.Observed(key); err != nil {

@@ -50,7 +50,7 @@ func (w *writes) add(key Key, kind string, store Store, version string) {
 		w.all[key] = map[Store]write{}
 	}
 	if order, err := resourceversion.CompareResourceVersion(version, w.all[key][store].version); err == nil && order < 0 {
-		return // the response to a write that changed nothing has the version of the last change
+		return // the response to a write without a change has the resource version of the last change
 	}
 	w.all[key][store] = write{kind: kind, version: version, seen: store.LastStoreSyncResourceVersion()}
 }

@@ -80,7 +80,7 @@ func (s *Server) plan(sql string) bool {
 	return true
 }
 
-// plannedOID is the OID of a planned database. No database has it.
+// plannedOID stands for the OID of a database that does not exist yet. No existing database has this OID.
 const plannedOID = "0"
 
 // after returns the state after the step that next returned for seen. c.newPassword must have the value that it had when

@@ -20,8 +20,8 @@ type size struct {
 	Heap, Steady, Peak float64
 	// CPU is the CPU time from the start of the process until everything is at rest.
 	CPU time.Duration
-	// Requests are all requests of the process until its end, because the API server counts a watch only
-	// when the watch ends.
+	// Requests are all requests of the process. They are counted after the process has ended, because the API
+	// server counts a watch only when the watch ends.
 	Requests requests
 }
 

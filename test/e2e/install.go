@@ -108,7 +108,7 @@ func (c chart) former(dir string) (installation, error) {
 	return chart{c.root, path}, err
 }
 
-// forward goes back to the release before the last one.
+// forward undoes the last rollback: it installs the release before the newest release.
 func (c chart) forward(ctx context.Context) error {
 	if err := c.helm(ctx, "rollback", "windlass", "--wait"); err != nil {
 		return err

@@ -36,7 +36,7 @@ import (
 
 const operatorNamespace = "windlass-system"
 
-// here is the cluster of all tests, and operator is how the operator is installed there.
+// here has the clients of the cluster in which the tests run. operator installs Windlass in this cluster.
 var (
 	here     *framework.Clients
 	operator installation

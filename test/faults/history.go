@@ -106,7 +106,7 @@ func (h *history) objects(resource int, version uint64) (objects []*object, even
 // newestVersion is higher than all versions, and selects the newest state.
 const newestVersion = ^uint64(0)
 
-// current returns the newest version of each object that exists, in the order of the variable resources.
+// current returns the newest version of each object that exists, in the order of resources.
 func (h *history) current() []*object {
 	var all []*object
 	for i := range resources {

@@ -180,7 +180,7 @@ type faultPoints struct {
 	beforeLastStep int
 	events         []string
 	ownedAtRest    [][]string // the owned objects at each point of rest
-	drifts         []string   // changes that users can make to children at the first point of rest
+	drifts         []string   // changes that users can make to children when nothing is left to do for the first time
 	refusedDrifts  int        // the number of changes that the API server refuses or undoes
 }
 

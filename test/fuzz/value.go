@@ -104,8 +104,8 @@ func (m *maker) integer(s *apiextensionsv1.JSONSchemaProps) int64 {
 	}), low), high)
 }
 
-// list returns a list, often with no item, one item, or as many items as the schema allows. It may have duplicates
-// where the schema allows them.
+// list returns a list, often with no item, one item, or as many items as the schema allows. The list may have
+// duplicates where the schema allows them.
 func (m *maker) list(s *apiextensionsv1.JSONSchemaProps, field string) []any {
 	least, most := 0, 300
 	if s.MinItems != nil {

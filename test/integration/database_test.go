@@ -246,7 +246,7 @@ func TestInvalidDatabasesAreRejectedAndCreateNothing(t *testing.T) {
 	if made := requests(t, namespace); len(made) > 0 {
 		t.Errorf("the controller sent requests for refused Databases: %v", made)
 	}
-	// The longest names of the Database, its owner and its database are valid.
+	// The longest valid names of a Database, of its owner and of its database on the server.
 	spec := framework.SmallestDatabase()
 	spec.Owner, spec.DatabaseName = strings.Repeat("o", 63), strings.Repeat("d", 63)
 	longest := strings.Repeat("a", 52)

@@ -53,7 +53,7 @@ func TestEvictionOfPodThatIsNotReadySucceeds(t *testing.T) {
 	})
 }
 
-// crash gives a Pod the status of a Pod whose container crashes again and again.
+// crash gives a Pod the status of a Pod whose container is in CrashLoopBackOff.
 func crash(t *testing.T, namespace, name string) {
 	t.Helper()
 	patch := `{"status":{"conditions":[{"type":"Ready","status":"False"},{"type":"ContainersReady","status":"False"}],` +

@@ -193,7 +193,7 @@ func (u *upgrade) checkRestarts(t *testing.T, before map[string]int64, named map
 	return now
 }
 
-// states returns the status of Ready of each object, and since when it has it.
+// states returns the status and the lastTransitionTime of the condition Ready of each object.
 func (u *upgrade) states(t *testing.T) string {
 	t.Helper()
 	states, err := u.Kubectl(t.Context(), "", "get", "apps.windlass.dev,databases,externaldatabases,ats,platforms", "--all-namespaces", "--field-selector", "metadata.name!=upgraded,metadata.name!=recovered,metadata.name!=rolled-back,metadata.name!=upgraded-db,metadata.name!=recovered-db,metadata.name!=rolled-back-db",

@@ -206,7 +206,7 @@ func TestErrorsAreOneSentence(t *testing.T) {
 		args              []string
 		says              string
 	}{
-		"nothing to plan":             {admin, "", []string{"plan"}, "name what to plan"},
+		"nothing to plan":             {admin, "", []string{"plan"}, "specify the objects to plan"},
 		"a file that is missing":      {admin, "", []string{"plan", "-f", "/missing"}, "/missing"},
 		"text that is no YAML":        {admin, "{", []string{"plan", "-f", "-"}, "error"},
 		"an unknown kind":             {admin, "apiVersion: example.com/v1\nkind: Nothing\nmetadata: {name: a}\n", []string{"plan", "-f", "-"}, "Nothing"},

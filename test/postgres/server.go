@@ -39,7 +39,8 @@ func NewServer(ctx context.Context, settings ...string) (*Server, error) {
 	return NewServerOf(ctx, "postgres", settings...)
 }
 
-// NewServerOf creates and starts a server with another superuser, as the official image does for POSTGRES_USER.
+// NewServerOf creates and starts a server whose superuser has the given name instead of postgres, as the
+// official image does for POSTGRES_USER.
 func NewServerOf(ctx context.Context, superuser string, settings ...string) (*Server, error) {
 	programs, err := Find()
 	if err != nil {

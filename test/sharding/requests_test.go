@@ -62,7 +62,8 @@ func (s *sharded) checkRights(t *testing.T) {
 	}
 }
 
-// checkMetrics fails the test unless the metrics of the replicas count all shards. A replica that has ended has released its shards to them.
+// checkMetrics fails the test unless the metrics of the running replicas count all shards. Replicas that have ended
+// released their shards.
 func (s *sharded) checkMetrics(t *testing.T) {
 	t.Helper()
 	sum := func(name string) (sum int) {

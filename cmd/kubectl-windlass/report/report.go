@@ -40,7 +40,7 @@ type Step struct {
 	Name       string `json:"name,omitempty"`
 	// Due is the time of the write, in the format of RFC 3339, if the operator waits for a time.
 	Due string `json:"due,omitempty"`
-	// Consequence says in words what follows, for example: replaces its Pods in a rolling update.
+	// Consequence describes the effect of the change, for example: replaces its Pods in a rolling update.
 	Consequence string `json:"consequence"`
 	// Diff is a unified diff of the object as YAML, or the SQL.
 	Diff string `json:"diff,omitempty"`

@@ -12,8 +12,9 @@ import (
 
 // requests counts requests to the API server. client-go's rest_client_requests_total has no label for the resource.
 var requests = metrics.NewCounterVec(&metrics.CounterOpts{
-	Name:           "windlass_api_requests_total",
-	Help:           "Requests to the API server by verb, resource (such as deployments.apps, or apps.windlass.dev/status; none for other paths) and HTTP status code (error if there was no response).",
+	Name: "windlass_api_requests_total",
+	Help: "Requests to the API server by verb, resource and code. An example of a resource is apps.windlass.dev/status; " +
+		"the resource of other paths is \"none\". The code is the HTTP status code, or \"error\" without a response.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"verb", "resource", "code"})
 

@@ -38,11 +38,12 @@ const (
 	// readPatience is how long a replica that has a share of the shards may fail to read the state: renewDeadline, and the additional time before
 	// the first attempt if the replica rested.
 	readPatience = renewDeadline + restInterval - stepInterval
-	// startPatience is how long a replica keeps a shard whose instance it cannot start. It then ends, so that another replica takes
-	// the shard.
+	// startPatience is how long a replica keeps a shard whose instance fails to start. The replica then
+	// ends, so that another replica acquires the shard.
 	startPatience = time.Minute
-	// stepPatience is how long the coordinator may take from one step to the next, or from one shard to the next. The process then ends, so that the
-	// other replicas get its shards. Each request has a timeout, so only a bug can take longer.
+	// stepPatience is how long the coordinator may take from one step to the next, or from one shard to the
+	// next. The process then ends, so that the other replicas acquire its shards. Each request has a timeout, so
+	// only a bug can take longer.
 	stepPatience = 10 * time.Minute
 )
 

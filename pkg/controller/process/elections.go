@@ -10,7 +10,7 @@ import (
 	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
-// Lease identifies a Lease that several processes compete for, and this process among them.
+// Lease identifies a Lease that several processes compete for. Lease also has the identity of this process.
 type Lease struct {
 	Client          kubernetes.Interface
 	Namespace, Name string

@@ -78,7 +78,7 @@ func (c *coordinator) tidy(ctx context.Context, leases []coordinationv1.Lease) {
 func (c *coordinator) replace(ctx context.Context, stored shards.StoredLayout, next shards.Layout) bool {
 	err := c.store.Replace(ctx, stored, next)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot write the layout of the shards")
+		klog.FromContext(ctx).Error(err, "Failed to write the layout of the shards")
 	}
 	return err == nil
 }

@@ -116,7 +116,7 @@ func Run(ctx context.Context, o Options) error {
 
 // process has the state of Run.
 type process struct {
-	ctx         context.Context // ends with the signal
+	ctx         context.Context // canceled by the signal
 	workers     int
 	controllers []*controller.Controller
 	events      *controller.Events

@@ -167,7 +167,7 @@ func forced(p *corev1.Pod) {
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: noon.Add(time.Minute)}, new(int64)
 }
 
-// ownedByOther returns a change of a Pod's owner to another object in the API group of At.
+// ownedByOther returns a function that gives a Pod another owner in the API group of At.
 func ownedByOther(kind, name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{

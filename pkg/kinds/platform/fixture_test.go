@@ -75,7 +75,7 @@ func terminatingNamespace() *corev1.Namespace {
 // childState is a function that changes a pending child into another state.
 type childState func(child controller.Object)
 
-// pending sets the status of a child that is not Ready yet.
+// pending gives a child the status of a child that is not Ready yet.
 func pending(child controller.Object) {
 	setPhase(child, "Pending")
 	conditions.False(child.StatusConditions(), conditions.Ready, "Unavailable", "It is not available yet.")

@@ -21,8 +21,8 @@ const (
 // noComponent stands for the namespace, which belongs to no component.
 const noComponent = ""
 
-// attempt identifies a step, and the versions of the Platform and of the child for which the operator tried
-// the step. It is empty for the creation of the namespace.
+// attempt identifies a step that the operator tried, and the versions of the Platform and of the child at that
+// time. The creation of the namespace is the attempt with the zero value.
 type attempt struct {
 	verb       verb
 	generation int64 // of the Platform
