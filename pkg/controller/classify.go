@@ -17,7 +17,11 @@ import (
 // changes, it is reconciled at once.
 const invalidRetry = 5 * time.Minute
 
-// classify returns the outcome of a reconcile. No other function decides the outcome.
+// classify returns the outcome of a reconcile: a worker calls it to decide when the next reconcile starts. For the
+// status, the pipeline calls conclude, which differs only in degraded.
+//
+// The errors that wrap another error come first, because errors.As also finds the wrapped error. An outcome without a
+// retry or a lane has the zero values onChange and Background.
 func classify(result Result, err error) outcome {
 	var (
 		unstalled *unstalledError
@@ -93,10 +97,8 @@ func conclude(obj metav1.Object, result Result, err error) outcome {
 	return o
 }
 
-// Worst returns the error that a reconcile should return if several of its parts failed. It prefers an
-// error that is retried quickly, then an error that is retried with backoff, then an invalid or terminal
-// error, then any other error that sets Ready=False, such as an error of WaitFor, then any other error.
-// Among equals, it prefers the error with the earliest retry. It returns nil if all errors are nil.
+// Worst returns the error that a reconcile should return if several of its parts failed: the error of the lowest rank.
+// Among errors of the same rank, it prefers the error with the earliest retry. It returns nil if all errors are nil.
 func Worst(errs ...error) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	if len(errs) == 0 {
@@ -104,22 +106,22 @@ func Worst(errs ...error) error {
 	}
 	return slices.MinFunc(errs, func(a, b error) int {
 		x, y := classify(Result{}, a), classify(Result{}, b)
-		return cmp.Or(cmp.Compare(x.urgency(), y.urgency()), cmp.Compare(x.wait(), y.wait()))
+		return cmp.Or(cmp.Compare(x.rank(), y.rank()), cmp.Compare(x.wait(), y.wait()))
 	})
 }
 
-// urgency orders outcomes: the outcome with the lowest urgency decides when the next reconcile starts.
-func (o outcome) urgency() int {
+// rank orders outcomes: of several, the outcome with the lowest rank decides.
+func (o outcome) rank() int {
 	switch {
 	case o.retry == quickly:
 		return 0
 	case o.retry == backoff:
 		return 1
-	case o.err != nil:
+	case o.err != nil: // a Stalled error, or a write that the API server rejected as invalid
 		return 2
-	case !o.quiet:
+	case !o.quiet: // an error of WaitFor
 		return 3
-	default:
+	default: // an error of Postpone
 		return 4
 	}
 }

@@ -26,7 +26,8 @@ type Controller struct {
 	kind        schema.GroupVersionKind
 	queue       *Queue
 	syncHandler SyncHandler
-	synced      []cache.DoneChecker
+	// cachesSynced are done once the caches of the watches that are not optional have synced.
+	cachesSynced []cache.DoneChecker
 	// watches are the watches that Run starts. A standby does not call Run, so its queue stays empty.
 	watches []watch
 	// failures are the failed watches of the kind's own objects. Nil if they are not observed.
@@ -65,7 +66,7 @@ func (c *Controller) GroupVersionKind() schema.GroupVersionKind { return c.kind 
 // the cache. Watch must be called before Run.
 func (c *Controller) Watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) {
 	c.watches = append(c.watches, watch{informer: informer, handler: handler})
-	c.synced = append(c.synced, informer.HasSyncedChecker())
+	c.cachesSynced = append(c.cachesSynced, informer.HasSyncedChecker())
 }
 
 // WatchOptional is Watch for a cache that the controller can do without: the workers start before the cache
@@ -76,12 +77,12 @@ func (c *Controller) WatchOptional(informer cache.SharedInformer, handler cache.
 
 // HasSynced reports whether the caches of all watches that are not optional have synced.
 func (c *Controller) HasSynced() bool {
-	return !slices.ContainsFunc(c.synced, func(filled cache.DoneChecker) bool { return !cache.IsDone(filled) })
+	return !slices.ContainsFunc(c.cachesSynced, func(filled cache.DoneChecker) bool { return !cache.IsDone(filled) })
 }
 
 // WaitForSync waits until HasSynced is true. It returns false if ctx ends before that.
 func (c *Controller) WaitForSync(ctx context.Context) bool {
-	return cache.WaitFor(ctx, "", c.synced...)
+	return cache.WaitFor(ctx, "", c.cachesSynced...)
 }
 
 // Run runs the given number of workers until ctx ends. It then starts no further reconcile, waits for
@@ -122,7 +123,7 @@ func (c *Controller) run(ctx context.Context, workers int, registered registrati
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "controller", c.name))
 	introduce(c.name, workers)
 	defer c.retire(workers)
-	if !cache.WaitFor(ctx, "", append(registered.synced(c, false), c.synced...)...) {
+	if !cache.WaitFor(ctx, "", append(registered.synced(c, false), c.cachesSynced...)...) {
 		return fmt.Errorf("controller %s: stopped before its caches had synced", c.name)
 	}
 	klog.FromContext(ctx).Info("Started workers", "workers", workers)
@@ -159,7 +160,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		"object", key, "reconcileID", fmt.Sprintf("%08x", rand.Uint32())))
 	start := time.Now()
 	result, err := recovered(func() (Result, error) { return c.syncHandler(ctx, key) })
-	c.count(key, err)
+	c.countUnreadable(key, err)
 	c.handleResult(ctx, key, classify(result, err), time.Since(start))
 	return true
 }
@@ -184,16 +185,16 @@ func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took 
 	}
 }
 
-// count updates the metric of unreadable objects.
-func (c *Controller) count(key Key, err error) {
+// countUnreadable updates the metric of unreadable objects after a reconcile.
+func (c *Controller) countUnreadable(key Key, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.unreadable.Len()
 	switch {
 	case errors.As(err, new(*Unreadable)):
 		c.unreadable.Insert(key)
-	case Quiet(err) || !c.unreadable.Has(key):
-		return
+	case Quiet(err):
+		return // the error says nothing about the object
 	default:
 		c.unreadable.Delete(key)
 	}

@@ -21,7 +21,7 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 	}
 	obj, ok, unread := p.readable(ctx, key, cached)
 	// The removal of the finalizer is a part of the call, so that its failure is in the status, too.
-	_, result, err := p.call(ctx, key, obj, func(ctx context.Context, obj T) (Result, error) {
+	result, err := p.call(ctx, key, obj, func(ctx context.Context, obj T) (Result, error) {
 		if unread != nil {
 			return Result{}, unread
 		}

@@ -75,12 +75,17 @@ func (f *flights) end(key Key) (sent bool) {
 	f.mu.Lock()
 	ended := f.all[key]
 	delete(f.all, key)
-	foreign := ended != nil && ended.wake != nil && !f.isOwn(key, ended.arrived) && isNewer(ended.arrived, ended.version)
+	if ended == nil {
+		f.mu.Unlock()
+		return false
+	}
+	foreign := ended.wake != nil && !f.claimOwn(key, ended.arrived)
+	unread := isNewer(ended.arrived, ended.version) // the reconcile did not fetch this status
 	f.mu.Unlock()
-	if foreign {
+	if foreign && unread {
 		ended.wake()
 	}
-	return ended != nil && ended.writes
+	return ended.writes
 }
 
 // noteStatus records that an informer has delivered a version of key that differs from the previous
@@ -88,7 +93,7 @@ func (f *flights) end(key Key) (sent bool) {
 // or by end if a reconcile of key is in flight.
 func (f *flights) noteStatus(key Key, version string, wake func()) {
 	f.mu.Lock()
-	own, current := f.isOwn(key, version), f.all[key]
+	own, current := f.claimOwn(key, version), f.all[key]
 	if !own && current != nil {
 		current.arrived, current.wake = version, wake
 	}
@@ -105,16 +110,19 @@ func (f *flights) WroteStatus(key Key, version string) {
 	f.statuses[key] = version
 }
 
-// isOwn reports whether this process wrote the status in this version of key, or wrote a later status,
-// for which it must have read this version. The version in the cache does not show this, because the
-// cache may have a version before a handler gets the event. The caller holds the lock.
-func (f *flights) isOwn(key Key, version string) bool {
-	last := f.statuses[key]
+// claimOwn reports whether this process wrote the status in this version of key, or a later status. If the version is
+// that of the last status, claimOwn forgets it, because its event has arrived. The version in the cache does not show
+// who wrote it, because the cache may have a version before a handler gets the event. The caller holds the lock.
+func (f *flights) claimOwn(key Key, version string) bool {
+	last, waits := f.statuses[key]
+	if !waits {
+		return false
+	}
 	if version == last {
 		delete(f.statuses, key)
 		return true
 	}
-	return !isNewer(version, last)
+	return !isNewer(version, last) // the API server accepted the later write, so this process had read this version
 }
 
 func (f *flights) forget(key Key) {

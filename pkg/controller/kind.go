@@ -93,7 +93,7 @@ func (k Kind[T]) Controller(r Runtime) *Controller {
 	c := New(k.name(), queue, k.Pipeline(r).Sync)
 	c.kind = k.GroupVersionKind
 	c.objects = newObjectMetrics(k.name(), r.Clock, k.Finalizer, k.expected)
-	c.Watch(k.Informer, handlers{Self(queue, k.Tracker), c.objects})
+	c.Watch(k.Informer, fanOut{Self(queue, k.Tracker), c.objects})
 	if observed := newFailures(r.Clock); observed.observe(k.name(), k.Informer) == nil {
 		c.failures = observed // otherwise the informer has started, as in some tests
 	}

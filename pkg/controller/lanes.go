@@ -119,13 +119,13 @@ func (l *lanes) done(key Key) {
 	}
 }
 
+// next returns the lane of the next key.
 func (l *lanes) next() Lane {
-	switch {
-	case l.turns[Urgent].empty(), !l.turns[Background].empty() && l.streak >= starvation:
+	starving := !l.turns[Background].empty() && l.streak >= starvation
+	if l.turns[Urgent].empty() || starving {
 		l.streak = 0
 		return Background
-	default:
-		l.streak++
-		return Urgent
 	}
+	l.streak++
+	return Urgent
 }

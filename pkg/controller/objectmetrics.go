@@ -177,29 +177,38 @@ func (m *objectMetrics) move(from, to objectLabels) {
 // remember remembers an object while it is in an unfinished state. changed is when its spec has changed, or zero.
 func (m *objectMetrics) remember(obj Object, changed time.Time) {
 	key, state := cache.MetaObjectToName(obj), stateOf(obj)
-	from, due := m.expected(obj)
-	followed := due && slices.Contains(unfinished, state)
-	if state == stateDeleting { // an object with somebody else's finalizer does not wait for the operator
-		followed = m.finalizer != "" && slices.Contains(obj.GetFinalizers(), m.finalizer)
-	}
-	if !followed {
+	from, expected := m.expected(obj)
+	if !m.follows(obj, state, expected) {
 		delete(m.unready, key)
 		return
 	}
-	was, known := m.unready[key]
+	m.unready[key] = unready{state: state, since: latest(m.since(key, obj, state), from), changed: changed}
+}
+
+// follows reports whether an object waits for the operator. expected says whether the object is expected to become Ready.
+func (m *objectMetrics) follows(obj Object, state string, expected bool) bool {
+	if state == stateDeleting { // an object with somebody else's finalizer does not wait for the operator
+		return m.finalizer != "" && slices.Contains(obj.GetFinalizers(), m.finalizer)
+	}
+	return expected && slices.Contains(unfinished, state)
+}
+
+// since returns the time since which an object has been in an unfinished state.
+func (m *objectMetrics) since(key Key, obj Object, state string) time.Time {
 	ready := conditions.Find(*obj.StatusConditions(), conditions.Ready)
-	since := m.clock.Now()
 	switch {
 	case state == stateDeleting:
-		since = obj.GetDeletionTimestamp().Time
+		return obj.GetDeletionTimestamp().Time
 	case ready == nil:
-		since = obj.GetCreationTimestamp().Time
+		return obj.GetCreationTimestamp().Time
 	case ready.Status != metav1.ConditionTrue:
-		since = ready.LastTransitionTime.Time
-	case known && was.state == state: // Ready is about a former spec
-		since = was.since
+		return ready.LastTransitionTime.Time
 	}
-	m.unready[key] = unready{state: state, since: latest(since, from), changed: changed}
+	// Ready is True, for a previous spec.
+	if was, known := m.unready[key]; known && was.state == state {
+		return was.since
+	}
+	return m.clock.Now()
 }
 
 // ages returns the age of the oldest unfinished object, by state.

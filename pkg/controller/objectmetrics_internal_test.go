@@ -304,7 +304,7 @@ func (never) Done() <-chan struct{} { return nil }
 
 func TestControllerThatEndsBeforeItsCachesHaveSyncedCountsNothing(t *testing.T) {
 	y := newTally(t, nil)
-	c := &Controller{name: y.kind, queue: NewQueue("", clock.RealClock{}), objects: y.objectMetrics, synced: []cache.DoneChecker{never{}}}
+	c := &Controller{name: y.kind, queue: NewQueue("", clock.RealClock{}), objects: y.objectMetrics, cachesSynced: []cache.DoneChecker{never{}}}
 	c.objects.OnAdd(y.object("web"), true)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

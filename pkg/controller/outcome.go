@@ -1,6 +1,10 @@
 package controller
 
-import "time"
+import (
+	"time"
+
+	"windlass.dev/windlass/pkg/controller/conditions"
+)
 
 // Outcome classifies the end of a reconcile and decides what the engine does next. It is the value
 // of the label "result" of the metric controller_runtime_reconcile_total.
@@ -31,8 +35,8 @@ const (
 	// OutcomeDegraded is a problem that a user has to solve: it sets Degraded=True, and is retried when something
 	// changes. An error of Stalled also sets Stalled=True, unless Unstalled wraps it, and is also retried after its
 	// time. A write that the API server rejected with 422 is also retried after 5 minutes.
-	// An object whose cached version differs from the stored object is Stalled, and is logged once; an object that
-	// exceeds the budget of its namespace is also retried each minute.
+	// An Unreadable object is Stalled, and is logged once; an object that exceeds the cache budget of its namespace is
+	// also retried each minute.
 	OutcomeDegraded Outcome = "degraded"
 )
 
@@ -77,6 +81,29 @@ func (o outcome) in(d time.Duration) outcome {
 	return o
 }
 
+// isSoon reports whether the next reconcile starts as soon as the caches have observed all writes.
+func (o outcome) isSoon() bool { return o.retry == quickly || o.retry == after && o.after <= Soon }
+
 func failed(reason string, err error) outcome {
 	return outcome{name: OutcomeError, retry: backoff, err: err, reason: reason, message: err.Error()}
+}
+
+// setConditions sets the conditions that follow from the error of a reconcile. For an outcome without a reason, it
+// changes nothing.
+func (o outcome) setConditions(obj Object) {
+	if o.reason == "" {
+		return
+	}
+	list := obj.StatusConditions()
+	conditions.False(list, conditions.Ready, o.reason, o.message)
+	if obj.GetDeletionTimestamp() != nil {
+		conditions.True(list, conditions.Progressing, o.reason, o.message) // towards its removal
+	}
+	if o.degraded {
+		conditions.True(list, conditions.Degraded, o.reason, o.message)
+	}
+	if o.stalled {
+		conditions.True(list, conditions.Stalled, o.reason, o.message)
+		conditions.False(list, conditions.Progressing, o.reason, o.message)
+	}
 }

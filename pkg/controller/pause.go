@@ -31,7 +31,7 @@ func (p *Pipeline[T]) pause(ctx context.Context, key Key, cached T) error {
 	if equality.Semantic.DeepEqual(cached, obj) {
 		return nil
 	}
-	if wait := p.Tracker.writing.wait(key, p.Clock.Now()); wait > 0 {
+	if wait := p.Tracker.writeBudget.wait(key, p.Clock.Now()); wait > 0 {
 		return Postpone(wait)
 	}
 	if err := p.sendStatus(ctx, key, obj); err != nil {

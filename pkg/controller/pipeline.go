@@ -37,8 +37,8 @@ type Pipeline[T Object] struct {
 	// RecheckAfter is the time after which an object with nothing left to do is reconciled again,
 	// ±10 %, to find drift that causes no event. Zero means never.
 	RecheckAfter time.Duration
-	// Room reports whether the budget of a namespace has room again for an object that exceeded it. Nil
-	// means that there is always room.
+	// Room reports whether the cache budget of a namespace (package pkg/cache/budget) has room again for an object
+	// that exceeded it. Nil means that there is always room.
 	Room Room
 
 	Tracker *Tracker
@@ -57,7 +57,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			pending, err := p.release(ctx, key)
-			if !pending { // otherwise the Tracker has what was released
+			if !pending { // otherwise the event of a child adds the key again, and the release needs the Tracker
 				p.Tracker.Forget(key)
 			}
 			return Result{}, err
@@ -77,7 +77,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	if cached.GetDeletionTimestamp() != nil {
 		return p.finalize(ctx, key, cached) // without a budget, so that no deletion is delayed
 	}
-	if wait := p.Tracker.writing.wait(key, p.Clock.Now()); wait > 0 {
+	if wait := p.Tracker.writeBudget.wait(key, p.Clock.Now()); wait > 0 {
 		return Result{}, Postpone(wait)
 	}
 	if why := UnreadableIn(cached); why != nil {
@@ -93,13 +93,13 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 // end ends a reconcile. A reconcile that sent a write counts against the budget of its object.
 func (p *Pipeline[T]) end(key Key) {
 	if p.Tracker.end(key) {
-		p.Tracker.writing.spend(key, p.Clock.Now())
+		p.Tracker.writeBudget.spend(key, p.Clock.Now())
 	}
 }
 
 // reconcile calls the Reconciler. If nothing is left to do, the object waits for its periodic check.
 func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result, error) {
-	_, result, err := p.call(ctx, key, current, p.Reconciler.Reconcile)
+	result, err := p.call(ctx, key, current, p.Reconciler.Reconcile)
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}
@@ -115,28 +115,31 @@ func (p *Pipeline[T]) recheck() Result {
 	return Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), Check: true}
 }
 
-// call calls step, a function of the kind, with a copy of current. It writes the status of the copy, and
-// returns the copy with the Result and the error of step. If the write fails, call returns the error of
-// the write instead, so that the write is retried, unless the error of step already causes a retry with
-// backoff. After the removal of the finalizer, call does not write the status.
-func (p *Pipeline[T]) call(ctx context.Context, key Key, current T, step func(context.Context, T) (Result, error)) (T, Result, error) {
+// call calls a function of the kind with a copy of current, writes the status of the copy, and returns the result of
+// the function, or the error of the write.
+func (p *Pipeline[T]) call(
+	ctx context.Context, key Key, current T, function func(context.Context, T) (Result, error),
+) (Result, error) {
 	obj := current.DeepCopyObject().(T)
 	conditions.Begin(obj.StatusConditions())
-	result, err := recovered(func() (Result, error) { return step(ctx, obj) })
+	result, err := recovered(func() (Result, error) { return function(ctx, obj) })
 	for _, note := range p.Tracker.takeWarnings(key) {
 		p.Events.Event(obj, corev1.EventTypeWarning, note.Reason, note.Message)
 	}
+	finalized := current.GetDeletionTimestamp() != nil && err == nil && result.RequeueAfter == 0
+	if finalized {
+		return result, nil // the object is about to be removed, with its status
+	}
 	o := conclude(current, result, err)
-	if current.GetDeletionTimestamp() != nil && err == nil && result.RequeueAfter == 0 {
-		return obj, result, nil // the object is about to be removed, with its status
+	statusErr := p.writeStatus(ctx, key, current, obj, o)
+	if statusErr == nil {
+		return result, err
 	}
-	if statusErr := p.writeStatus(ctx, key, current, obj, o); statusErr != nil {
-		if o.retry != backoff {
-			return obj, Result{}, statusErr
-		}
+	if o.retry == backoff { // the retry writes the status, too
 		klog.FromContext(ctx).V(2).Info("Status not written", "err", statusErr)
+		return result, err
 	}
-	return obj, result, err
+	return Result{}, statusErr
 }
 
 // writeStatus writes the status in one request if it has changed. It then records an Event if Ready has
@@ -145,7 +148,7 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	if why := UnreadableIn(obj); o.quiet || why != nil && why.StatusLost {
 		return nil
 	}
-	o.blame(obj)
+	o.setConditions(obj)
 	*obj.StatusObservedGeneration() = obj.GetGeneration()
 	conditions.Stamp(*current.StatusConditions(), obj.StatusConditions(), obj.GetGeneration(), metav1.NewTime(p.Clock.Now()))
 	if equality.Semantic.DeepEqual(current, obj) {

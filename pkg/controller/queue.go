@@ -132,8 +132,8 @@ func (q *Queue) Done(key Key) {
 // Len returns the number of keys that wait for a worker.
 func (q *Queue) Len() int { return q.keys.Len() }
 
-// ShutDown makes the queue ignore new keys and stops the timers. Get returns the keys that are left,
-// and then reports shutdown.
+// ShutDown makes the queue ignore new keys and stops the timers, whose queue shuts down the queue of keys: see due. Get
+// returns the keys that are left, and then reports shutdown.
 func (q *Queue) ShutDown() { q.timers.ShutDown() }
 
 // due adapts the queue of keys to the delaying queue, which calls only Add, ShutDown and ShuttingDown.

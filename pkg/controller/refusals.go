@@ -10,14 +10,14 @@ import (
 )
 
 // Refusals remembers the requests that the API server refused, so that no event causes another attempt
-// before it is due. A value of type A identifies the input of an attempt, such as the generation of the
-// object. An attempt with another input is not delayed. A restart loses the refusals: the
-// new process sends each refused request once more.
-type Refusals[A comparable] struct {
+// before it is due. Kinds use it for each part of an object that they write separately, for example for a component of a
+// Platform. A value of type I is the input of an attempt, such as the generation of the object. An attempt with another
+// input is not delayed. A restart loses the refusals: the new process sends each refused request once more.
+type Refusals[I comparable] struct {
 	clock clock.PassiveClock
 
 	mu     sync.Mutex
-	last   map[refused]refusal[A]
+	last   map[refusalKey]refusal[I]
 	pruned time.Time // when outdated refusals were last dropped
 }
 
@@ -29,35 +29,35 @@ type Refusal struct {
 	Until time.Time
 }
 
-// refused identifies the part of an object that a request was for.
-type refused struct {
+// refusalKey identifies the part of an object that a request was for.
+type refusalKey struct {
 	object types.UID
 	part   string
 }
 
-type refusal[A comparable] struct {
+type refusal[I comparable] struct {
 	Refusal
-	attempt   A
+	input     I
 	first     time.Time
 	forgotten time.Time // a refusal after this time counts as the first again
 }
 
 // NewRefusals returns Refusals that remember nothing yet.
-func NewRefusals[A comparable](clk clock.PassiveClock) *Refusals[A] {
-	return &Refusals[A]{clock: clk, last: map[refused]refusal[A]{}}
+func NewRefusals[I comparable](clk clock.PassiveClock) *Refusals[I] {
+	return &Refusals[I]{clock: clk, last: map[refusalKey]refusal[I]{}}
 }
 
 // Note records that an attempt for a part of an object was refused. The next attempt is due after a delay
 // as long as the time since the first refusal, but at least shortest and at most longest.
-func (r *Refusals[A]) Note(object types.UID, part string, attempt A, err error, shortest, longest time.Duration) Refusal {
+func (r *Refusals[I]) Note(object types.UID, part string, input I, err error, shortest, longest time.Duration) Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.clock.Now()
 	r.prune(now)
-	of := refused{object, part}
+	of := refusalKey{object, part}
 	last, again := r.last[of]
-	if !again || last.attempt != attempt || now.After(last.forgotten) {
-		last = refusal[A]{attempt: attempt, first: now}
+	if !again || last.input != input || now.After(last.forgotten) {
+		last = refusal[I]{input: input, first: now}
 	}
 	last.Refusal = Refusal{Err: err, Until: now.Add(min(max(now.Sub(last.first), shortest), longest))}
 	last.forgotten = last.Until.Add(longest)
@@ -67,12 +67,12 @@ func (r *Refusals[A]) Note(object types.UID, part string, attempt A, err error, 
 
 // Recent returns the refusal of an attempt for a part of an object. found is false if the attempt was
 // not refused, or is due again. Recent forgets the refusal of an attempt with another input for this part.
-func (r *Refusals[A]) Recent(object types.UID, part string, attempt A) (last Refusal, found bool) {
+func (r *Refusals[I]) Recent(object types.UID, part string, input I) (last Refusal, found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	of := refused{object, part}
+	of := refusalKey{object, part}
 	known, found := r.last[of]
-	if found && known.attempt != attempt {
+	if found && known.input != input {
 		delete(r.last, of) // so that a later attempt with the old input is not delayed
 		return Refusal{}, false
 	}
@@ -83,10 +83,10 @@ func (r *Refusals[A]) Recent(object types.UID, part string, attempt A) (last Ref
 }
 
 // prune drops outdated refusals, at most once a minute. The caller holds the lock.
-func (r *Refusals[A]) prune(now time.Time) {
+func (r *Refusals[I]) prune(now time.Time) {
 	if now.Sub(r.pruned) < time.Minute {
 		return
 	}
 	r.pruned = now
-	maps.DeleteFunc(r.last, func(_ refused, old refusal[A]) bool { return now.After(old.forgotten) })
+	maps.DeleteFunc(r.last, func(_ refusalKey, old refusal[I]) bool { return now.After(old.forgotten) })
 }

@@ -6,20 +6,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// registrations are the handlers of some controllers, with one registration for each informer. The key is the store of the informer,
-// because the generated methods return the same informer in another wrapper with each call.
+// registrations are the handlers of some controllers, with one registration for each informer. The key is the store of
+// the informer, because the generated methods return the same informer in another wrapper with each call.
 type registrations map[cache.Store]registration
 
 type registration struct {
 	informer cache.SharedInformer
-	handlers handlers
+	handlers fanOut
 	handle   cache.ResourceEventHandlerRegistration // nil until the handlers are registered
 }
 
 // wrapper returns the handler that is registered with an informer in place of another handler.
 type wrapper func(cache.SharedInformer, cache.ResourceEventHandler) cache.ResourceEventHandler
 
-// register registers the handlers of controllers that wrap returns. The caller must call remove, also after an error.
+// register passes each handler of the controllers to wrap, and registers what wrap returns. The caller must call remove, also after an error.
 func register(controllers []*Controller, wrap wrapper) (registrations, error) {
 	all := registrations{}
 	for _, c := range controllers {
@@ -39,8 +39,8 @@ func register(controllers []*Controller, wrap wrapper) (registrations, error) {
 	return all, nil
 }
 
-// synced returns checkers that are done once the handlers of a controller have received an event for every object of the initial lists.
-// optional includes the optional watches.
+// synced returns checkers that are done once the handlers of a controller have received an event for every object of
+// the initial lists. optional includes the optional watches.
 func (all registrations) synced(c *Controller, optional bool) (synced []cache.DoneChecker) {
 	for _, w := range c.watches {
 		if !w.optional || optional {
@@ -59,25 +59,25 @@ func (all registrations) remove() {
 	}
 }
 
-// handlers pass each event to several handlers, in order.
-type handlers []cache.ResourceEventHandler
+// fanOut passes each event to several handlers, in order.
+type fanOut []cache.ResourceEventHandler
 
 // OnAdd implements cache.ResourceEventHandler.
-func (h handlers) OnAdd(obj any, isInInitialList bool) {
+func (h fanOut) OnAdd(obj any, isInInitialList bool) {
 	for _, each := range h {
 		each.OnAdd(obj, isInInitialList)
 	}
 }
 
 // OnUpdate implements cache.ResourceEventHandler.
-func (h handlers) OnUpdate(oldObj, newObj any) {
+func (h fanOut) OnUpdate(oldObj, newObj any) {
 	for _, each := range h {
 		each.OnUpdate(oldObj, newObj)
 	}
 }
 
 // OnDelete implements cache.ResourceEventHandler.
-func (h handlers) OnDelete(obj any) {
+func (h fanOut) OnDelete(obj any) {
 	for _, each := range h {
 		each.OnDelete(obj)
 	}

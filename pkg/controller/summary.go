@@ -51,8 +51,9 @@ func Blocked(err error) Summary {
 	return Summary{State: StateProgressing, Note: Note{Reason: ReasonOf(err), Message: err.Error()}}
 }
 
-// SetOn sets the conditions of obj, without their times and generations. If the reconcile returns an
-// error, the engine then overwrites the conditions that follow from the error.
+// SetOn sets the conditions of obj, without their times and generations. Before each reconcile, the engine has set
+// Degraded to False and removed Stalled. If the reconcile returns an error, the engine then overwrites the conditions
+// that follow from the error.
 func (s Summary) SetOn(obj Object) {
 	list, ready, progressing, problem := obj.StatusConditions(), metav1.ConditionFalse, metav1.ConditionFalse, s.Note
 	if s.State == StateReady {
@@ -77,25 +78,5 @@ func (s Summary) SetOn(obj Object) {
 	}
 	if s.State == StateStalled {
 		conditions.True(list, conditions.Stalled, problem.Reason, problem.Message)
-	}
-}
-
-// blame sets the conditions that follow from the error of a reconcile. For an outcome without a reason,
-// it changes nothing.
-func (o outcome) blame(obj Object) {
-	if o.reason == "" {
-		return
-	}
-	list := obj.StatusConditions()
-	conditions.False(list, conditions.Ready, o.reason, o.message)
-	if obj.GetDeletionTimestamp() != nil {
-		conditions.True(list, conditions.Progressing, o.reason, o.message) // towards its removal
-	}
-	if o.degraded {
-		conditions.True(list, conditions.Degraded, o.reason, o.message)
-	}
-	if o.stalled {
-		conditions.True(list, conditions.Stalled, o.reason, o.message)
-		conditions.False(list, conditions.Progressing, o.reason, o.message)
 	}
 }

@@ -4,10 +4,11 @@ import "k8s.io/apimachinery/pkg/types"
 
 // Tracker remembers for each key of one controller:
 //
-//   - writes that the caches have not observed yet, so that a process reads its own writes,
-//   - objects that this process has deleted, which a cache may still have,
-//   - objects in which the API server keeps other values than the written ones,
-//   - the reconciles in flight, so that a status that this process wrote causes no further reconcile.
+//   - writes that the caches have not observed yet, so that a process reads its own writes (writes.go),
+//   - objects that this process has deleted, which a cache may still have (tombstones.go),
+//   - objects in which the API server keeps other values than the written ones (rewrites.go),
+//   - the reconciles in flight, so that a status that this process wrote causes no further reconcile (flights.go),
+//   - how many reconciles have sent a write (budget.go).
 //
 // Losing a Tracker at a restart costs only time, because reconciles find out everything again from the
 // API server. A Tracker is safe for concurrent use.
@@ -16,18 +17,18 @@ type Tracker struct {
 	tombstones
 	rewrites
 	flights
-	// writing limits how often a key may be reconciled by reconciles that send a write.
-	writing *budget[Key]
+	// writeBudget limits how often a key may be reconciled by reconciles that send a write.
+	writeBudget *budget[Key]
 }
 
 // NewTracker returns an empty Tracker.
 func NewTracker() *Tracker {
 	return &Tracker{
-		writes:     writes{all: map[Key]map[Store]write{}},
-		tombstones: tombstones{all: map[Key]map[string]types.UID{}},
-		rewrites:   rewrites{all: map[Key]map[string]rewrite{}, warnings: map[Key][]Note{}},
-		flights:    flights{all: map[Key]*flight{}, statuses: map[Key]string{}},
-		writing:    newBudget[Key](writeBurst, writeInterval),
+		writes:      writes{all: map[Key]map[Store]write{}},
+		tombstones:  tombstones{all: map[Key]map[string]types.UID{}},
+		rewrites:    rewrites{all: map[Key]map[string]rewrite{}, warnings: map[Key][]Note{}},
+		flights:     flights{all: map[Key]*flight{}, statuses: map[Key]string{}},
+		writeBudget: newBudget[Key](writeBurst, writeInterval),
 	}
 }
 

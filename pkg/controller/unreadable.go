@@ -104,7 +104,7 @@ func (p *Pipeline[T]) reportUnreadable(ctx context.Context, key Key, cached T, w
 	if said == nil || said.Message != why.Message || said.ObservedGeneration != cached.GetGeneration() {
 		klog.FromContext(ctx).Error(nil, "Object is not reconciled", "reason", why.Reason, "message", why.Message)
 	}
-	_, _, err := p.call(ctx, key, cached, func(context.Context, T) (Result, error) { return Result{}, why })
+	_, err := p.call(ctx, key, cached, func(context.Context, T) (Result, error) { return Result{}, why })
 	return Result{}, err
 }
 

@@ -35,7 +35,7 @@ func (s Stepper) Watch(wrap func(cache.SharedInformer, cache.ResourceEventHandle
 	if err != nil {
 		return nil, err
 	}
-	return append(registered.synced(s.Controller, true), s.synced...), nil
+	return append(registered.synced(s.Controller, true), s.cachesSynced...), nil
 }
 
 // Add queues a key in the urgent lane.
@@ -55,9 +55,8 @@ func (s Stepper) Next(ctx context.Context, begins func(key Key) bool) (step Step
 	result, err := recovered(func() (Result, error) { return s.syncHandler(ctx, key) })
 	o := classify(result, err)
 	klog.FromContext(ctx).V(2).Info("Reconcile ended", "controller", s.name, "object", key, "result", string(o.name), "reason", o.reason)
-	step = Step{Key: key, Outcome: o.name, Err: o.err, Soon: o.retry == quickly || o.retry == after && o.after <= quickBase}
-	step.Later = !step.Soon && o.retry != onChange && (err != nil || !result.Check)
-	return step, true
+	periodic := err == nil && result.Check
+	return Step{Key: key, Outcome: o.name, Err: o.err, Soon: o.isSoon(), Later: !o.isSoon() && o.retry != onChange && !periodic}, true
 }
 
 // Clear empties the queue.
