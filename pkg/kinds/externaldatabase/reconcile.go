@@ -101,7 +101,7 @@ func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabas
 			return controller.Result{}, err
 		}
 	}
-	again := r.setCredentials(p)
+	again := p.setCredentials()
 	if p.broken != nil {
 		setBlocked(db, p.broken)
 		return controller.Result{}, p.broken

@@ -1,257 +1,132 @@
 package credentials
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"slices"
+	"cmp"
+	"context"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
 )
 
-const (
-	// RotateAnnotation on an object asks for a rotation each time its value changes to another value that is not empty.
-	// On the connection Secret, it has the last value that was carried out, as Request returns it.
-	RotateAnnotation = controller.AnnotationDomain + "/rotate-credentials"
-	// RotatedAtAnnotation on the connection Secret is the time of the last rotation, in UTC and the format of RFC 3339.
-	RotatedAtAnnotation = controller.AnnotationDomain + "/credentials-rotated-at"
-	// DefaultGracePeriod is the default of spec.credentials.gracePeriod.
-	DefaultGracePeriod = 10 * time.Minute
-)
+// Recheck is the shortest time until a rotation goes on.
+const Recheck = time.Second
 
-// maxLogin is the maximum length of the name of a role in PostgreSQL, in bytes.
-const maxLogin = 63
+// Rotation is the state of a rotation in one reconcile.
+type Rotation struct {
+	Schedule Schedule
+	Record   Record
+	// Previous is the login that was in the connection Secret before the rotation, while it can log in, or "".
+	Previous string
+	// WaitingFor says what the rotation waits for, or is "".
+	WaitingFor string
+	// RequeueAfter is when the rotation has to go on. Zero means that no time is known.
+	RequeueAfter time.Duration
+}
 
-// LoginIn returns the login in a connection Secret. If the Secret names neither the owner nor an alternate login, LoginIn
-// returns recorded or, if recorded is neither of them, the owner. secret may be nil.
-func LoginIn(secret *corev1.Secret, owner, recorded string) string {
-	if secret != nil {
-		if login := string(secret.Data[KeyUsername]); isLogin(owner, login) {
-			return login
+// Await sets what the rotation waits for, and when it goes on. It does so for the steps that change no login: the others
+// wait for nothing. using has the users of the previous login, and resync is the longest time until they are checked.
+func (r *Rotation) Await(step Step, using []string, now time.Time, resync time.Duration) {
+	switch step {
+	case AwaitGrace:
+		ends := r.Schedule.Retires(r.Record)
+		r.WaitingFor, r.RequeueAfter = graceUntil(ends), ends.Sub(now)
+	case AwaitUsers:
+		r.WaitingFor, r.RequeueAfter = named(using), r.Schedule.UsersRecheck(r.Record, now, resync)
+	case Rest:
+		if at, ok := r.Schedule.Next(r.Record); ok {
+			r.RequeueAfter = at.Sub(now)
 		}
 	}
-	if isLogin(owner, recorded) {
-		return recorded
-	}
-	return owner
 }
 
-func isLogin(owner, login string) bool {
-	return login == owner || slices.Contains(Alternates(owner), login)
-}
-
-// suffixes are the ends of the names of alternate logins.
-var suffixes = []string{"-login1", "-login2"}
-
-// Alternates returns the names of the two logins that take turns from the first rotation on: the owner followed by -login1
-// and -login2. It shortens the owner at the boundary of a character so that a name has at most 63 bytes. They are members
-// of the owner and act as it. Neither can change the password of the other, as the owner could.
-func Alternates(owner string) []string {
-	names := make([]string, 0, len(suffixes))
-	for _, suffix := range suffixes {
-		name := prefix(owner, maxLogin-len(suffix)) + suffix
-		if name == owner {
-			name = prefix(owner, maxLogin-len(suffix)-1) + suffix
-		}
-		names = append(names, name)
-	}
-	return names
-}
-
-// prefix returns the start of a name with at most the given number of bytes. It ends at the boundary of a character.
-func prefix(name string, end int) string {
-	end = min(len(name), end)
-	for end < len(name) && !utf8.RuneStart(name[end]) {
-		end--
-	}
-	return name[:end]
-}
-
-// Next returns the login that follows login in a rotation. Before the first rotation, the owner is the login.
-func Next(owner, login string) string {
-	alternates := Alternates(owner)
-	if login == alternates[0] {
-		return alternates[1]
-	}
-	return alternates[0]
-}
-
-// Schedule says when credentials are rotated.
-type Schedule struct {
-	// Every is the time between two rotations. Zero means that only Request asks for a rotation.
-	Every time.Duration
-	// Grace is the minimum time for which the former login works after a rotation.
-	Grace time.Duration
-	// Request is the request of RotateAnnotation, as the function Request returns it. Empty means no request.
-	Request string
-}
-
-// ScheduleOf returns the Schedule of an object with its annotations. spec may be nil.
-func ScheduleOf(spec *v1alpha1.CredentialsSpec, annotations map[string]string) Schedule {
-	s := Schedule{Grace: DefaultGracePeriod, Request: Request(annotations[RotateAnnotation])}
-	if spec != nil && spec.RotateEvery != nil {
-		s.Every = spec.RotateEvery.Duration
-	}
-	if spec != nil && spec.GracePeriod != nil {
-		s.Grace = spec.GracePeriod.Duration
-	}
-	return s
-}
-
-// maxRequest is the length up to which a Secret records the value of RotateAnnotation itself, in bytes.
-const maxRequest = 63
-
-// Request returns the text that records a value of RotateAnnotation: the value or, if it has more than 63 bytes, its
-// SHA-256 digest.
-func Request(value string) string {
-	if len(value) <= maxRequest {
-		return value
-	}
-	sum := sha256.Sum256([]byte(value))
-	return digestPrefix + hex.EncodeToString(sum[:])
-}
-
-const digestPrefix = "sha256:"
-
-// requestIn returns the last request that a Secret records. It shortens a value that is longer than any result of Request,
-// because a user has edited it.
-func requestIn(secret *corev1.Secret) string {
-	value := secret.Annotations[RotateAnnotation]
-	if len(value) <= len(digestPrefix)+hex.EncodedLen(sha256.Size) {
-		return value
-	}
-	return Request(value)
-}
-
-// maxSkew is how far in the future the time of the last rotation may be. It allows for a clock that was set back, and for
-// the clocks of two replicas.
-const maxSkew = time.Hour
-
-// Record is what a connection Secret says about its last rotation.
-type Record struct {
-	// Created is when the Secret was created.
-	Created time.Time
-	// Rotated is when the last rotation was. It is zero if there was none.
-	Rotated time.Time
-	// Request is the last request that was carried out.
-	Request string
-}
-
-// RecordOf returns the Record in a connection Secret. A time of the last rotation that cannot be parsed, or that is more
-// than an hour after now, counts as now, because the former login then keeps its grace period, and no other rotation
-// begins early. KeepAt stores that time, so that it does not move on.
-func RecordOf(secret *corev1.Secret, now time.Time) Record {
-	r := Record{Created: secret.CreationTimestamp.Time, Request: requestIn(secret)}
-	if secret.Annotations[RotatedAtAnnotation] == "" {
-		return r
-	}
-	at, err := RotatedAt(secret)
-	if err != nil || at.After(now.Add(maxSkew)) {
-		at = now.Truncate(time.Second)
-	}
-	r.Rotated = at
-	return r
-}
-
-// RotatedAt returns the time in RotatedAtAnnotation. It returns an error if the annotation is missing or no time.
-func RotatedAt(secret *corev1.Secret) (time.Time, error) {
-	return time.Parse(time.RFC3339, secret.Annotations[RotatedAtAnnotation])
-}
-
-// Next returns when the next rotation is due. ok is false if no time is set for it.
-func (s Schedule) Next(r Record) (at time.Time, ok bool) {
-	from := r.Rotated
-	if from.IsZero() {
-		from = r.Created
-	}
-	return from.Add(s.Every), s.Every > 0
-}
-
-// Due reports whether a rotation is due.
-func (s Schedule) Due(r Record, now time.Time) bool {
-	if s.Request != "" && s.Request != r.Request {
-		return true
-	}
-	at, ok := s.Next(r)
-	return ok && !now.Before(at)
-}
-
-// Retires returns when the grace period of the former login ends. It returns the zero time if there was no rotation.
-func (s Schedule) Retires(r Record) time.Time {
-	if r.Rotated.IsZero() {
-		return time.Time{}
-	}
-	return r.Rotated.Add(s.Grace)
-}
-
-// usersRecheck is the shortest time between two checks of the users of a former login.
-const usersRecheck = 5 * time.Second
-
-// UsersRecheck returns when to check the users of a former login again: after a tenth of the time since the end of the
-// grace period, but after at least 5 seconds and at most longest. An App whose rollout does not finish therefore causes few
-// reconciles.
-func (s Schedule) UsersRecheck(r Record, now time.Time, longest time.Duration) time.Duration {
-	ended := s.Retires(r)
-	if ended.IsZero() {
-		ended = r.Created
-	}
-	return min(max(now.Sub(ended)/10, usersRecheck), longest)
-}
-
-// Step is what a reconcile does about a rotation.
-type Step int
-
-// Steps of a rotation.
-const (
-	// Rest means that there is nothing to do.
-	Rest Step = iota
-	// AwaitGrace means that the grace period of the former login has not ended.
-	AwaitGrace
-	// AwaitUsers means that the grace period has ended, but clients still use the former login.
-	AwaitUsers
-	// Retire means that the former login must not be able to log in any more.
-	Retire
-	// Rotate means that clients get the other login.
-	Rotate
-)
-
-// Step returns what a reconcile does. former reports whether the login that is not in the Secret can still log in. users
-// returns the known users of the former login: see Users. Step calls users only when the grace period has ended. While the
-// former login can log in, no rotation begins, so that there are at most two logins.
-func (s Schedule) Step(r Record, former bool, users func() []string, now time.Time) (step Step, waitingFor []string) {
-	switch {
-	case former && now.Before(s.Retires(r)):
-		return AwaitGrace, nil
-	case former:
-		if waitingFor = users(); len(waitingFor) > 0 {
-			return AwaitUsers, waitingFor
-		}
-		return Retire, nil
-	case s.Due(r, now):
-		return Rotate, nil
-	}
-	return Rest, nil
-}
-
-// Users returns the names of the objects that still use a former content of a connection Secret, for example "App web". If
-// this is not known yet, it says what it waits for. It returns nothing if no known object uses a former content.
-type Users func(secret *corev1.Secret) []string
-
-// maxNamed limits how many users Named lists.
+// maxNamed limits how many users named lists.
 const maxNamed = 5
 
-// Named returns the names of users as a text. It lists at most five.
-func Named(users []string) string {
+// named returns the names of users as a text. It lists at most five.
+func named(users []string) string {
 	if len(users) > maxNamed {
 		users = append(users[:maxNamed:maxNamed], "others")
 	}
 	return strings.Join(users, ", ")
 }
 
-// GraceUntil says that a rotation waits for the end of the grace period.
-func GraceUntil(end time.Time) string { return messageGrace.With(end.UTC().Format(time.RFC3339)) }
+// graceUntil says that a rotation waits for the end of the grace period.
+func graceUntil(end time.Time) string { return messageGrace.With(end.UTC().Format(time.RFC3339)) }
+
+// Confirm reads the owner and its connection Secret from the API server, and returns the owner. It returns an error if
+// the owner is being deleted, or if the Secret differs from the cached one. A process that has just started could
+// otherwise retire or replace the login to which another process has moved the clients.
+func Confirm(
+	ctx context.Context, owner children.Owner, secrets children.Type[*corev1.Secret], cached *corev1.Secret,
+) (metav1.Object, error) {
+	if err := owner.Recheck(ctx); err != nil {
+		return nil, err
+	}
+	current, err := owner.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	live, found, err := secrets.Live(ctx, owner, cached.Name)
+	if err == nil && (!found || changed(live, cached)) {
+		err = controller.Postpone(Recheck)
+	}
+	return current, err
+}
+
+func changed(live, cached *corev1.Secret) bool {
+	return live.UID != cached.UID || live.ResourceVersion != cached.ResourceVersion
+}
+
+// Store writes the connection Secret with the next login and the record of the rotation, which desired returns, in one
+// write. Its precondition is the version of the cached Secret, with which the reconcile began.
+func (r *Rotation) Store(
+	ctx context.Context, owner children.Owner, secrets children.Type[*corev1.Secret], cached *corev1.Secret,
+	now time.Time, desired func(Record) *corev1.Secret,
+) error {
+	record := Record{
+		Created: cached.CreationTimestamp.Time, Rotated: now.Truncate(time.Second),
+		Request: cmp.Or(r.Schedule.Request, r.Record.Request),
+	}
+	secrets.Before = func(_ context.Context, live *corev1.Secret) error {
+		if changed(live, cached) {
+			return controller.Postpone(Recheck)
+		}
+		return nil
+	}
+	if _, err := secrets.Update(ctx, owner, desired(record)); err != nil {
+		return err
+	}
+	r.Record, r.WaitingFor = record, graceUntil(r.Schedule.Retires(record))
+	return nil
+}
+
+// Status returns status.credentials of an object whose database owner owns, and whose connection Secret has login. It
+// returns nil if spec is nil and nothing was rotated.
+func (r *Rotation) Status(spec *v1alpha1.CredentialsSpec, owner, login string) *v1alpha1.CredentialsStatus {
+	if spec == nil && r.Record.Rotated.IsZero() && r.WaitingFor == "" && login == owner {
+		return nil
+	}
+	status := &v1alpha1.CredentialsStatus{Username: login, FormerUsername: r.Previous, WaitingFor: r.WaitingFor}
+	if !r.Record.Rotated.IsZero() {
+		status.LastRotationTime = &metav1.Time{Time: r.Record.Rotated}
+	}
+	if at, ok := r.Schedule.Next(r.Record); ok {
+		status.NextRotationTime = &metav1.Time{Time: at}
+	}
+	return status
+}
+
+// Again returns when the rotation has to go on, at least Recheck, or 0 if the resync is soon enough. The time of the
+// resync varies by 10 %.
+func (r *Rotation) Again(resync time.Duration) time.Duration {
+	if r.RequeueAfter == 0 || r.RequeueAfter > resync+resync/10 {
+		return 0
+	}
+	return max(r.RequeueAfter, Recheck)
+}
