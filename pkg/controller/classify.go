@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/cache/lenient"
 )
 
 // invalidRetry is the time until a retry if the API server refused a write as invalid. If the object
@@ -58,7 +60,7 @@ func classify(result Result, err error) outcome {
 		return outcome{name: OutcomePostponed, quiet: true}.in(postponed.after)
 	case errors.As(err, &unread):
 		o := outcome{name: OutcomeDegraded, degraded: true, stalled: true, reason: unread.Reason, message: unread.Message, lane: Background}
-		if unread.Size > 0 {
+		if unread.Reason == lenient.ReasonBudgetExceeded {
 			return o.in(unreadableRecheck)
 		}
 		return o

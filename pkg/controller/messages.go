@@ -1,5 +1,7 @@
 package controller
 
+import "windlass.dev/windlass/pkg/cache/lenient"
+
 // Messages declares the messages of every kind: see docs/messages.md.
 var Messages = NewCatalog("Every kind")
 
@@ -11,5 +13,15 @@ var (
 		"removing the finalizer from {kind} {object}, which is the last step of its deletion: {error}; the operator retries; "+
 			"if a webhook or policy rejects the request, make it accept requests of the operator",
 		"Make the webhook or the policy that the message names accept requests of the operator. Otherwise wait.")
+	messageTooLarge = Messages.Declare(lenient.ReasonTooLarge,
+		"The object is not reconciled, because it has {size} bytes, and at most {limit} are allowed. "+
+			"Make it smaller, or delete it.", "Make the object smaller, or delete it.")
+	messageBudgetExceeded = Messages.Declare(lenient.ReasonBudgetExceeded,
+		"The object is not reconciled, because the large objects of the namespace have more than {limit} bytes in total. "+
+			"Make some of them smaller, or delete some. The operator then reconciles the object within a few minutes.",
+		"Make large objects of the namespace smaller, or delete some.")
+	messageUnreadable = Messages.Declare(lenient.ReasonUnreadable,
+		"The object is not reconciled, because it cannot be read: {error}. Correct it, or delete it.",
+		"Correct the object, or delete it.")
 	messageRoomAgain = Messages.Declare("", "The budget of the namespace has room for the object again. The operator is about to read it.", "Wait.")
 )

@@ -64,7 +64,7 @@ func TestMetrics(t *testing.T) {
 		"stuck":    func() (controller.Result, error) { return controller.Result{}, controller.Stalled(broken, 0) },
 		"cancels":  func() (controller.Result, error) { return controller.Result{}, context.Canceled },
 		"panics":   panics,
-		"unread":   func() (controller.Result, error) { return controller.Result{}, &unreadable },
+		"unread":   func() (controller.Result, error) { return controller.Result{}, &controller.Unreadable{} },
 		"working0": func() (controller.Result, error) { return controller.Result{}, nil },
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"windlass.dev/windlass/pkg/cache/lenient"
 )
 
 // TestClassify has a case for each Outcome, and for errors that could be confused with another Outcome.
@@ -77,12 +79,12 @@ func TestClassify(t *testing.T) {
 			want: outcome{name: "conflict", retry: quickly, quiet: true},
 		},
 		"an object that cannot be read waits for a change": {
-			err:  &Unreadable{Reason: "Unreadable", Message: "Field spec cannot be read."},
+			err:  &Unreadable{lenient.Mark{Reason: "Unreadable"}, "Field spec cannot be read."},
 			want: outcome{name: "degraded", retry: onChange, lane: Background, degraded: true, stalled: true, reason: "Unreadable", message: "Field spec cannot be read."},
 		},
 		"an object that exceeded its budget is looked at again": {
-			err:  &Unreadable{Reason: "NoRoom", Message: "There is no room.", Size: 9000},
-			want: outcome{name: "degraded", retry: after, after: time.Minute, lane: Background, degraded: true, stalled: true, reason: "NoRoom", message: "There is no room."},
+			err:  &Unreadable{lenient.Mark{Reason: lenient.ReasonBudgetExceeded}, "There is no room."},
+			want: outcome{name: "degraded", retry: after, after: time.Minute, lane: Background, degraded: true, stalled: true, reason: "NamespaceBudgetExceeded", message: "There is no room."},
 		},
 		"a pass that is postponed is quiet": {
 			err:  doing(Postpone(time.Second)),

@@ -9,21 +9,24 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"windlass.dev/windlass/pkg/cache/lenient"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// unreadable is the reason why the cached Toy differs from the stored Toy.
-var unreadable = controller.Unreadable{Reason: "Unreadable", Message: "Field spec.colour cannot be read."}
+// unreadable is the Mark of a cached Toy, and unreadableMessage what the status says then.
+var unreadable = lenient.Mark{Reason: lenient.ReasonUnreadable, Cause: "spec.colour is no text"}
 
-// deliverMarked brings the cache up to date, and marks the cached Toy as unreadable with this reason.
-func (b *bench) deliverMarked(why controller.Unreadable) {
+const unreadableMessage = "The object is not reconciled, because it cannot be read: spec.colour is no text. Correct it, or delete it."
+
+// deliverMarked brings the cache up to date, and marks the cached Toy.
+func (b *bench) deliverMarked(mark lenient.Mark) {
 	b.t.Helper()
 	b.deliver()
 	toy, err := b.lister(theToy.Namespace).Get(theToy.Name)
 	if err == nil {
 		toy = toy.copy()
-		err = errors.Join(why.Mark(toy), b.cache.Update(toy))
+		err = errors.Join(mark.SetOn(toy), b.cache.Update(toy))
 	}
 	if err != nil {
 		b.t.Fatal(err)
@@ -48,13 +51,13 @@ func TestUnreadableObjectIsReportedAndNotReconciled(t *testing.T) {
 	}
 	b.wantWrites("status default/a")
 	ready := conditions.Find(b.get(theToy).Status.Conditions, conditions.Ready)
-	if ready == nil || ready.Reason != unreadable.Reason || ready.Message != unreadable.Message || !conditions.IsTrue(b.get(theToy).Status.Conditions, conditions.Stalled) {
+	if ready == nil || ready.Reason != unreadable.Reason || ready.Message != unreadableMessage || !conditions.IsTrue(b.get(theToy).Status.Conditions, conditions.Stalled) {
 		t.Errorf("its conditions are %v", b.get(theToy).Status.Conditions)
 	}
 	if kind.calls > 0 || len(b.get(theToy).Finalizers) > 0 {
 		t.Error("it was reconciled")
 	}
-	if n := strings.Count(logged.String(), unreadable.Message); n != 1 {
+	if n := strings.Count(logged.String(), unreadableMessage); n != 1 {
 		t.Errorf("it is logged %d times:\n%s", n, logged.String())
 	}
 	b.mustPass()
@@ -73,7 +76,7 @@ func TestStatusThatCannotBeReadIsNotOverwritten(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	b.wantWrites()
-	if !strings.Contains(logged.String(), lost.Message) {
+	if !strings.Contains(logged.String(), unreadableMessage) {
 		t.Errorf("the log does not say why:\n%s", logged.String())
 	}
 }
@@ -94,11 +97,11 @@ func TestFailedStatusWriteOfUnreadableObjectIsRetried(t *testing.T) {
 
 func TestUnreadableObjectCanBeDeleted(t *testing.T) {
 	for name, tt := range map[string]struct {
-		mark    controller.Unreadable
+		mark    lenient.Mark
 		cleaned string // the colour that Finalize sees
 	}{
 		"without Finalize if the spec cannot be read": {unreadable, ""},
-		"with the spec that the API server returns":   {controller.Unreadable{Reason: "TooLarge", Message: "m", Stored: true}, "red"},
+		"with the spec that the API server returns":   {lenient.Mark{Reason: lenient.ReasonTooLarge, Size: 2 << 20, Limit: 1 << 20}, "red"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := &cleaner{}
@@ -133,7 +136,9 @@ func TestObjectOverBudgetIsReadOnceThereIsRoom(t *testing.T) {
 		}
 		return room
 	}
-	exceeded := controller.Unreadable{Reason: "NamespaceBudgetExceeded", Message: "There is no room.", Stored: true, Size: 9000}
+	exceeded := lenient.Mark{Reason: lenient.ReasonBudgetExceeded, Size: 9000, Limit: 8 << 20}
+	const noRoom = "The object is not reconciled, because the large objects of the namespace have more than 8388608 bytes in total. " +
+		"Make some of them smaller, or delete some. The operator then reconciles the object within a few minutes."
 	sync := func(want string) {
 		t.Helper()
 		b.deliverMarked(exceeded)
@@ -145,10 +150,10 @@ func TestObjectOverBudgetIsReadOnceThereIsRoom(t *testing.T) {
 			t.Errorf("Ready is %+v, want %s", ready, want)
 		}
 	}
-	sync(exceeded.Message)
+	sync(noRoom)
 	b.wantWrites("status default/a")
-	sync(exceeded.Message)
-	sync(exceeded.Message)
+	sync(noRoom)
+	sync(noRoom)
 	b.wantWrites()
 	room = true
 	sync("The budget of the namespace has room for the object again. The operator is about to read it.")
@@ -156,27 +161,5 @@ func TestObjectOverBudgetIsReadOnceThereIsRoom(t *testing.T) {
 	b.mustPass()
 	if kind.calls != 1 {
 		t.Error("it is not reconciled once it is cached")
-	}
-}
-
-func TestUnreadableMarkOfUserIsIgnored(t *testing.T) {
-	for name, value := range map[string]string{
-		"a mark without a token": `{"reason":"Mine","message":"Look elsewhere.","identity":true}`,
-		"a mark with any token":  `{"reason":"Mine","message":"Look elsewhere.","identity":true,"token":"a"}`,
-		"no mark":                `{`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			toy := &Toy{}
-			toy.Annotations = map[string]string{controller.UnreadableAnnotation: value}
-			if why := controller.UnreadableIn(toy); why != nil {
-				t.Errorf("the object is unreadable: %v", why)
-			}
-			if err := unreadable.Mark(toy); err != nil {
-				t.Fatal(err)
-			}
-			if why := controller.UnreadableIn(toy); why == nil || *why != unreadable {
-				t.Errorf("the mark of the cache is %v", why)
-			}
-		})
 	}
 }

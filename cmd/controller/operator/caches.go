@@ -28,16 +28,20 @@ type CacheOptions struct {
 // NewCaches returns caches. The memory for each namespace is limited: see package budget.
 func NewCaches(c Clients, o CacheOptions) Caches {
 	limit := &budget.Budget{}
+	var newInformer packed.NewInformer
+	if !o.Shard.Empty() {
+		newInformer = o.Shard.Informer
+	}
 	return Caches{
 		limit: limit,
 		Cluster: kinds.Cluster{
-			Cluster: cluster.New(c.Kube, c.Metadata, cluster.Options{
-				Namespace: o.Namespace,
-				ManagedBy: controller.ManagedByWindlass,
-				Groups:    ownGroups,
-				Limit:     limit,
-				Shard:     o.Shard,
-				Packers:   o.Packers,
+			Cluster: cluster.New(c.Kube, o.Shard.Metadata(c.Metadata), cluster.Options{
+				Namespace:   o.Namespace,
+				ManagedBy:   controller.ManagedByWindlass,
+				Groups:      ownGroups,
+				Limit:       limit,
+				NewInformer: newInformer,
+				Packers:     o.Packers,
 			}),
 			Windlass: c.Windlass,
 			Own:      newInformers(c.Windlass, o.Namespace, o.Shard, limit),

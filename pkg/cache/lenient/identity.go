@@ -8,14 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"windlass.dev/windlass/pkg/controller"
 )
 
-// ReasonUnreadable is the reason of the condition Stalled of an object that cannot be decoded.
-const ReasonUnreadable = "Unreadable"
-
-// maxError limits the error of a decoder in a message, in bytes.
+// maxError limits the error of a decoder in a Mark, in bytes.
 const maxError = 256
 
 // identity decodes the metadata and the status of an object, and marks the object as unreadable. Without the status,
@@ -40,7 +35,7 @@ func (d *decoder) identity(data []byte, defaults *schema.GroupVersionKind, into 
 			delete(parts.Metadata, name)
 		}
 	}
-	why := &controller.Unreadable{Reason: ReasonUnreadable, Message: messageUnreadable.With(cut(cause.Error()))}
+	mark := Mark{Reason: ReasonUnreadable, Cause: cut(cause.Error())}
 	for len(parts.Metadata) > 0 {
 		identity, err := json.Marshal(parts)
 		if err != nil {
@@ -51,12 +46,12 @@ func (d *decoder) identity(data []byte, defaults *schema.GroupVersionKind, into 
 			if err != nil {
 				break
 			}
-			return obj, kind, why.Mark(object)
+			return obj, kind, mark.SetOn(object)
 		}
-		if why.StatusLost {
+		if mark.StatusLost {
 			break
 		}
-		parts.Status, why.StatusLost = nil, true
+		parts.Status, mark.StatusLost = nil, true
 	}
 	return nil, nil, cause
 }

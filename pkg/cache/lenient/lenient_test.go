@@ -13,7 +13,6 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/cache/lenient"
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
 )
 
@@ -68,7 +67,7 @@ func TestDecodeOfUndecodableObjectKeepsMetadataAndStatus(t *testing.T) {
 	const spec, status, name = `"spec":{"image":"shop:1"}`, `"status":{"observedGeneration":2}`, `"name":"web"`
 	for name, tt := range map[string]struct {
 		text string
-		want string // a part of the message
+		want string // a part of the cause
 		lost bool   // whether the status is lost
 	}{
 		"a quantity of two sorts":        {of(`"resources":{"requests":{"cpu":"1e5.5"}}`), "quantities must match", false},
@@ -86,18 +85,18 @@ func TestDecodeOfUndecodableObjectKeepsMetadataAndStatus(t *testing.T) {
 		"labels that are no strings":     {without(name, name+`,"labels":{"a":1}`), "labels", false},
 		"annotations that are no object": {without(name, name+`,"annotations":7`), "annotations", false},
 		"a timestamp that is none":       {without(name, name+`,"deletionTimestamp":"soon"`), "soon", false},
-		"odd managed fields":             {without(name, name+`,"managedFields":[{"time":7,"fieldsV1":7}]`), "cannot be read", false},
+		"odd managed fields":             {without(name, name+`,"managedFields":[{"time":7,"fieldsV1":7}]`), "managedFields", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := decode(t, tolerant, tt.text)
-			why := controller.UnreadableIn(got)
-			if why == nil || why.Reason != lenient.ReasonUnreadable || why.Stored || why.StatusLost != tt.lost ||
-				!strings.Contains(why.Message, tt.want) {
-				t.Fatalf("it is marked with %+v, want a message with %s", why, tt.want)
+			mark := lenient.MarkOn(got)
+			if mark == nil || mark.Reason != lenient.ReasonUnreadable || mark.StatusLost != tt.lost ||
+				!strings.Contains(mark.Cause, tt.want) {
+				t.Fatalf("it is marked with %+v, want a cause with %s", mark, tt.want)
 			}
-			if len(why.Message) > 1<<10 {
-				t.Errorf("its message has %d bytes", len(why.Message))
+			if len(mark.Cause) > 256 {
+				t.Errorf("its cause has %d bytes", len(mark.Cause))
 			}
 			if got.Name != "web" || got.UID != "u" || got.ResourceVersion != "7" || got.Spec.Image != "" ||
 				(got.Status.ObservedGeneration == 2) == tt.lost {
@@ -124,7 +123,7 @@ func TestIdentityKeepsNamespaceOfPlatform(t *testing.T) {
 		text := `{"apiVersion":"windlass.dev/v1alpha1","kind":"Platform","metadata":{"name":"p"},"spec":` + spec + `}`
 		obj, _, err := tolerant.Decode([]byte(text), nil, nil)
 		platform, ok := obj.(*v1alpha1.Platform)
-		if err != nil || !ok || platform.Spec.Namespace != want || controller.UnreadableIn(platform) == nil {
+		if err != nil || !ok || platform.Spec.Namespace != want || lenient.MarkOn(platform) == nil {
 			t.Errorf("the spec %s became %+v (%v)", spec, obj, err)
 		}
 	}
@@ -143,7 +142,7 @@ func TestDecodeOfListMarksOnlyUnreadableItem(t *testing.T) {
 		t.Fatalf("it is %+v", list)
 	}
 	for i := range list.Items {
-		if is := controller.UnreadableIn(&list.Items[i]) != nil; is != (i == 1) || (list.Items[i].Spec.Image == "shop:1") == is {
+		if is := lenient.MarkOn(&list.Items[i]) != nil; is != (i == 1) || (list.Items[i].Spec.Image == "shop:1") == is {
 			t.Errorf("item %d is %+v", i, list.Items[i])
 		}
 	}
@@ -182,7 +181,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		raw := app(`,"resources":{"requests":{"cpu":` + string(value) + `}}`)
 		got := decode(t, tolerant, raw)
-		if controller.UnreadableIn(got) != nil {
+		if lenient.MarkOn(got) != nil {
 			return
 		}
 		if want := decode(t, strict, raw); !equality.Semantic.DeepEqual(want, got) {

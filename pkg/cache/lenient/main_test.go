@@ -3,8 +3,7 @@ package lenient_test
 import (
 	"testing"
 
-	"windlass.dev/windlass/pkg/cache/lenient"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func TestMain(m *testing.M) { controllertest.Main(m, lenient.Messages) }
+func TestMain(m *testing.M) { controllertest.Main(m) }

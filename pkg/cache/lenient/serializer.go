@@ -1,6 +1,5 @@
 // Package lenient decodes objects of Windlass' kinds. An object that its Go type cannot hold does not fail the list
-// or the watch: the decoder returns the metadata and the status of the object, and marks the object as unreadable
-// (controller.Unreadable).
+// or the watch: the decoder returns the metadata and the status of the object, with a Mark.
 //
 // The schemas of the CRDs reject such objects. The API server stores them while somebody has changed a CRD.
 package lenient

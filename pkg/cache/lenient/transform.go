@@ -13,13 +13,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/cache/budget"
-	"windlass.dev/windlass/pkg/controller"
-)
-
-// Reasons of the condition Stalled of an object that exceeds a limit.
-const (
-	ReasonTooLarge       = "TooLarge"
-	ReasonBudgetExceeded = "NamespaceBudgetExceeded"
 )
 
 // perObject estimates how many bytes a decoded JSON object takes in memory in addition to its text. For
@@ -42,8 +35,8 @@ func Transform(limit *budget.Budget, domains ...string) cache.TransformFunc {
 		if err != nil {
 			return obj, nil // not an API object
 		}
-		if why := controller.UnreadableIn(object); why != nil {
-			return withoutSpec(obj, object, why)
+		if mark := MarkOn(object); mark != nil {
+			return withoutSpec(obj, object, *mark)
 		}
 		object.SetManagedFields(nil)
 		object.SetOwnerReferences(budget.Owners(object.GetOwnerReferences()))
@@ -57,15 +50,11 @@ func Transform(limit *budget.Budget, domains ...string) cache.TransformFunc {
 			return obj, err
 		}
 		if len(data) > budget.Object {
-			return withoutSpec(obj, object, &controller.Unreadable{
-				Reason: ReasonTooLarge, Stored: true, Message: messageTooLarge.With(len(data), budget.Object),
-			})
+			return withoutSpec(obj, object, Mark{Reason: ReasonTooLarge, Size: len(data), Limit: budget.Object})
 		}
 		size := len(data) + perObject*bytes.Count(data, []byte("{"))
 		if len(data) > budget.Small && !budget.Charge(limit, metaOf(object), object.GetNamespace(), object.GetUID(), size) {
-			return withoutSpec(obj, object, &controller.Unreadable{
-				Reason: ReasonBudgetExceeded, Stored: true, Size: size, Message: messageBudgetExceeded.With(budget.Namespace),
-			})
+			return withoutSpec(obj, object, Mark{Reason: ReasonBudgetExceeded, Size: size, Limit: budget.Namespace})
 		}
 		return obj, nil
 	}
@@ -73,7 +62,7 @@ func Transform(limit *budget.Budget, domains ...string) cache.TransformFunc {
 
 // withoutSpec removes from an object its spec, labels, managed fields, owners other than the controller, long
 // annotations and surplus finalizers, and marks the object as unreadable.
-func withoutSpec(obj any, object metav1.Object, why *controller.Unreadable) (any, error) {
+func withoutSpec(obj any, object metav1.Object, mark Mark) (any, error) {
 	value := reflect.Indirect(reflect.ValueOf(obj))
 	if value.Kind() == reflect.Struct && value.FieldByName("Spec").CanSet() {
 		value.FieldByName("Spec").SetZero()
@@ -89,7 +78,7 @@ func withoutSpec(obj any, object metav1.Object, why *controller.Unreadable) (any
 	if finalizers := object.GetFinalizers(); len(finalizers) > maxFinalizers {
 		object.SetFinalizers(finalizers[:maxFinalizers])
 	}
-	return obj, why.Mark(object)
+	return obj, mark.SetOn(object)
 }
 
 // keepAnnotations removes the annotations for which keep returns false.

@@ -13,7 +13,6 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/cache/budget"
 	"windlass.dev/windlass/pkg/cache/lenient"
-	"windlass.dev/windlass/pkg/controller"
 )
 
 // large returns an App with an argument of size bytes. The UID depends on n.
@@ -36,8 +35,8 @@ func transformed(t *testing.T, transform cache.TransformFunc, app *v1alpha1.App)
 }
 
 func reasonOf(app *v1alpha1.App) string {
-	if why := controller.UnreadableIn(app); why != nil {
-		return why.Reason
+	if mark := lenient.MarkOn(app); mark != nil {
+		return mark.Reason
 	}
 	return ""
 }
@@ -64,8 +63,8 @@ func TestTransformLimitsAnObject(t *testing.T) {
 		}, ""},
 		"an object that cannot be decoded": {0, func(m *metav1.ObjectMeta) {
 			m.Labels = map[string]string{"a": "b"}
-			why := controller.Unreadable{Reason: lenient.ReasonUnreadable, Message: strings.Repeat("\x00", 256)}
-			if err := why.Mark(m); err != nil {
+			mark := lenient.Mark{Reason: lenient.ReasonUnreadable, Cause: strings.Repeat("\x00", 256)}
+			if err := mark.SetOn(m); err != nil {
 				t.Error(err)
 			}
 		}, lenient.ReasonUnreadable},
@@ -114,9 +113,9 @@ func TestTransformKeepsAnnotationsOfItsDomains(t *testing.T) {
 	t.Parallel()
 	for want, domains := range map[int][]string{1: {"windlass.dev", "example.com"}, 2: nil} {
 		app := large(1, 100)
-		app.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}", controller.PausedAnnotation: "true"}
+		app.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}", "windlass.dev/paused": "true"}
 		got := transformed(t, lenient.Transform(&budget.Budget{}, domains...), app)
-		if len(got.Annotations) != want || got.Annotations[controller.PausedAnnotation] != "true" {
+		if len(got.Annotations) != want || got.Annotations["windlass.dev/paused"] != "true" {
 			t.Errorf("with the domains %v it has %v", domains, got.Annotations)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
@@ -33,10 +34,10 @@ import (
 	"k8s.io/client-go/informers/storagemigration"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/cache/budget"
-	"windlass.dev/windlass/pkg/sharding/sharded"
 )
 
 // Options say which objects the informers of a factory hold.
@@ -45,14 +46,19 @@ type Options struct {
 	Namespace string
 	// Tweak selects objects: it changes the options of each list and watch. Nil changes nothing.
 	Tweak internalinterfaces.TweakListOptionsFunc
-	// Shard limits the informers to the objects of a shard.
-	Shard sharded.Filter
+	// NewInformer, if it is set, creates the informers, for example of a part of the objects.
+	NewInformer NewInformer
 	// Packers may be shared by several factories. Nil means that this factory has its own.
 	Packers *Packers
 	// Limit and Groups are the arguments of Packers.Transform.
 	Limit  *budget.Budget
 	Groups []string
 }
+
+// NewInformer creates an informer for the type of object, which is in scheme. tweak is the same as in Options.
+type NewInformer func(
+	client rest.Interface, scheme *runtime.Scheme, object runtime.Object, namespace string, tweak func(*metav1.ListOptions),
+) cache.SharedIndexInformer
 
 // NewFactory returns informers that pack objects with o.Packers. Stores and listers return unpacked objects.
 //
@@ -65,36 +71,36 @@ func NewFactory(client kubernetes.Interface, o Options) informers.SharedInformer
 	return &factory{
 		inner: informers.NewSharedInformerFactoryWithOptions(client, 0,
 			informers.WithNamespace(o.Namespace), informers.WithTweakListOptions(o.Tweak), informers.WithTransform(o.Packers.Transform(o.Limit, o.Groups...))),
-		namespace: o.Namespace,
-		tweak:     o.Tweak,
-		shard:     o.Shard,
+		namespace:   o.Namespace,
+		tweak:       o.Tweak,
+		newInformer: o.NewInformer,
 	}
 }
 
 // factory does not embed informers.SharedInformerFactory, because the embedded methods would return
 // informers that do not unpack objects.
 type factory struct {
-	inner     informers.SharedInformerFactory
-	namespace string
-	tweak     internalinterfaces.TweakListOptionsFunc
-	shard     sharded.Filter
+	inner       informers.SharedInformerFactory
+	namespace   string
+	tweak       internalinterfaces.TweakListOptionsFunc
+	newInformer NewInformer
 }
 
 // InformerFor implements informers.SharedInformerFactory. The methods for API groups create their informers
 // with it.
 func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
-	if !f.shard.Empty() {
+	if f.newInformer != nil {
 		newFunc = func(client kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
-			return f.shard.Informer(client.CoreV1().RESTClient(), scheme.Scheme, obj, f.namespace, f.tweak)
+			return f.newInformer(client.CoreV1().RESTClient(), scheme.Scheme, obj, f.namespace, f.tweak)
 		}
 	}
 	return informer{f.inner.InformerFor(obj, newFunc)}
 }
 
-// ForResource implements informers.SharedInformerFactory. It returns an error if the informers are limited to a shard.
+// ForResource implements informers.SharedInformerFactory. It returns an error if Options.NewInformer is set.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
-	if !f.shard.Empty() {
-		return nil, fmt.Errorf("creating an informer for %s: the informers of a shard are available by type only", resource)
+	if f.newInformer != nil {
+		return nil, fmt.Errorf("creating an informer for %s: these informers are available by type only", resource)
 	}
 	generic, err := f.inner.ForResource(resource)
 	if err != nil {

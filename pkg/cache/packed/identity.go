@@ -1,6 +1,7 @@
 package packed
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -27,9 +28,11 @@ type ExceededError struct {
 // Error implements error.
 func (e *ExceededError) Error() string {
 	if e.limit == nil {
-		return messageTooLarge.With(e.of.namespace+"/"+e.of.name, e.size, budget.Owned)
+		return fmt.Sprintf("%s/%s has %d bytes, and at most %d are allowed; make it smaller",
+			e.of.namespace, e.of.name, e.size, budget.Owned)
 	}
-	return messageExceeded.With(e.of.namespace+"/"+e.of.name, e.of.namespace, budget.Namespace)
+	return fmt.Sprintf("%s/%s is not cached, because the large objects of namespace %s have more than %d bytes in total; "+
+		"make some of them smaller, or delete some", e.of.namespace, e.of.name, e.of.namespace, budget.Namespace)
 }
 
 // Fits reports whether the budget has room for the object now.

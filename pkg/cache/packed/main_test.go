@@ -3,8 +3,7 @@ package packed_test
 import (
 	"testing"
 
-	"windlass.dev/windlass/pkg/cache/packed"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func TestMain(m *testing.M) { controllertest.Main(m, packed.Messages) }
+func TestMain(m *testing.M) { controllertest.Main(m) }

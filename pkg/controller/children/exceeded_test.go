@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"windlass.dev/windlass/pkg/cache/budget"
+	"windlass.dev/windlass/pkg/cache/lenient"
 	"windlass.dev/windlass/pkg/cache/packed"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
@@ -60,8 +61,7 @@ func TestEnsureReadsChildOverBudgetOnceThereIsRoom(t *testing.T) {
 
 func TestEnsureDoesNotOverwriteUnreadableCustomChild(t *testing.T) {
 	live := madeCustom(t, image("iron:1"))
-	why := controller.Unreadable{Reason: "TooLarge", Message: "It is too large."}
-	if err := why.Mark(live); err != nil {
+	if err := (lenient.Mark{Reason: lenient.ReasonTooLarge}).SetOn(live); err != nil {
 		t.Fatal(err)
 	}
 	d := custom(t, live)

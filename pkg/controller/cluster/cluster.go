@@ -15,7 +15,6 @@ import (
 	"windlass.dev/windlass/pkg/cache/lenient"
 	"windlass.dev/windlass/pkg/cache/packed"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/sharding/sharded"
 )
 
 // Cluster is the client that kinds use for built-in types, and the caches that kinds read.
@@ -49,9 +48,9 @@ type Options struct {
 	Groups []string
 	// Limit is the budget of Owned and of Transform. It is required.
 	Limit *budget.Budget
-	// Shard limits the caches to the objects of a shard.
-	Shard sharded.Filter
-	// Packers may be shared by the caches of several shards. Nil means that these caches have their own.
+	// NewInformer is the same as in packed.Options.
+	NewInformer packed.NewInformer
+	// Packers may be shared by several Clusters. Nil means that this Cluster has its own.
 	Packers *packed.Packers
 }
 
@@ -67,11 +66,11 @@ func New(kube kubernetes.Interface, ofMetadata metadata.Interface, o Options) Cl
 		Kube:      kube,
 		ManagedBy: o.ManagedBy,
 		Owned: packed.NewFactory(kube, packed.Options{
-			Namespace: o.Namespace, Tweak: selects("="), Shard: o.Shard, Packers: o.Packers,
+			Namespace: o.Namespace, Tweak: selects("="), NewInformer: o.NewInformer, Packers: o.Packers,
 			Limit: o.Limit, Groups: append(slices.Clone(o.Groups), controller.AnnotationDomain),
 		}),
-		Others: metadatainformer.NewFilteredSharedInformerFactory(o.Shard.Metadata(ofMetadata), 0, o.Namespace, selects("!=")),
-		All:    metadatainformer.NewFilteredSharedInformerFactory(o.Shard.Metadata(ofMetadata), 0, o.Namespace, nil),
+		Others: metadatainformer.NewFilteredSharedInformerFactory(ofMetadata, 0, o.Namespace, selects("!=")),
+		All:    metadatainformer.NewFilteredSharedInformerFactory(ofMetadata, 0, o.Namespace, nil),
 		limit:  o.Limit,
 	}
 }

@@ -2,8 +2,6 @@
 package messages
 
 import (
-	"windlass.dev/windlass/pkg/cache/lenient"
-	"windlass.dev/windlass/pkg/cache/packed"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/references"
@@ -34,7 +32,5 @@ func Catalogs() []*controller.Catalog {
 		controller.Messages,
 		children.Messages,
 		references.Messages,
-		lenient.Messages,
-		packed.Messages,
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/cache/lenient"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
@@ -135,7 +136,7 @@ func TestHasChanged(t *testing.T) {
 // unreadable marks an object as the caches mark an object that they cannot hold.
 func unreadable(t *testing.T, object controller.Object) {
 	t.Helper()
-	if err := (&controller.Unreadable{Reason: "Unreadable", Message: "It is too odd."}).Mark(object); err != nil {
+	if err := (lenient.Mark{Reason: lenient.ReasonUnreadable}).SetOn(object); err != nil {
 		t.Fatal(err)
 	}
 }
