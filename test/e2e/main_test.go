@@ -42,14 +42,7 @@ var (
 	operator installation
 )
 
-func TestMain(m *testing.M) {
-	code, err := withOperator(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { framework.Exit(withOperator(m)) }
 
 func withOperator(m *testing.M) (code int, err error) {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))

@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +17,33 @@ const ControllerUser = "system:serviceaccount:windlass-system:windlass-controlle
 type Installation struct {
 	*Cluster
 	*Clients
+}
+
+// Main runs the tests of a suite, which share an installation, and ends the process. run runs the tests, and returns
+// their exit code. TestMain calls Main.
+func Main(run func(shared *Installation) (code int, err error)) { Exit(withInstallation(run)) }
+
+// Exit ends the process of a suite: with code or, after an error, which Exit prints, with 1.
+func Exit(code int, err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func withInstallation(run func(shared *Installation) (code int, err error)) (code int, err error) {
+	dir, err := os.MkdirTemp("", "windlass-test")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	shared, err := Start(dir)
+	if err != nil {
+		return 1, err
+	}
+	defer shared.Close()
+	return run(shared)
 }
 
 // Start starts a cluster with its files in dir, and installs Windlass. The caller closes the

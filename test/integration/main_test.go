@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"testing"
 
 	"windlass.dev/windlass/test/framework"
@@ -21,24 +20,13 @@ const controllerUser = framework.ControllerUser
 var shared *framework.Installation
 
 func TestMain(m *testing.M) {
-	code, err := withCluster(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	framework.Main(func(installed *framework.Installation) (code int, err error) {
+		shared = installed
+		return withControllers(m)
+	})
 }
 
-func withCluster(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "windlass-test")
-	if err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(dir)
-	if shared, err = framework.Start(dir); err != nil {
-		return 1, err
-	}
-	defer shared.Close()
+func withControllers(m *testing.M) (code int, err error) {
 	defer removeSharedServer()
 	ctx := context.Background()
 	leader, err := framework.StartController(ctx, shared.Cluster)

@@ -6,8 +6,6 @@ package plan
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"testing"
 
 	"windlass.dev/windlass/test/framework"
@@ -23,24 +21,13 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := withCluster(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	framework.Main(func(installed *framework.Installation) (code int, err error) {
+		shared = installed
+		return withOperator(m)
+	})
 }
 
-func withCluster(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "windlass-test")
-	if err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(dir)
-	if shared, err = framework.Start(dir); err != nil {
-		return 1, err
-	}
-	defer shared.Close()
+func withOperator(m *testing.M) (code int, err error) {
 	if server, err = postgres.NewServer(context.Background()); err != nil {
 		return 1, err
 	}

@@ -9,7 +9,6 @@ package security
 import (
 	"context"
 	"fmt"
-	"os"
 	"testing"
 
 	"windlass.dev/windlass/test/framework"
@@ -23,24 +22,13 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := withCluster(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	framework.Main(func(installed *framework.Installation) (code int, err error) {
+		shared = installed
+		return withController(m)
+	})
 }
 
-func withCluster(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "windlass-security")
-	if err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(dir)
-	if shared, err = framework.Start(dir); err != nil {
-		return 1, err
-	}
-	defer shared.Close()
+func withController(m *testing.M) (code int, err error) {
 	if controller, err = framework.StartController(context.Background(), shared.Cluster, "--pprof"); err != nil {
 		return 1, err
 	}
