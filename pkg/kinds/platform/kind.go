@@ -1,148 +1,109 @@
+// Package platform reconciles Platforms: for each Managed component, it creates an App, a Database, an
+// ExternalDatabase or an At once the dependencies of the component are Ready. It releases the children of
+// Unmanaged components, and deletes the children of Removed components.
 package platform
 
 import (
-	"context"
-	"fmt"
+	"slices"
+	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/controller/references"
+	"windlass.dev/windlass/pkg/kinds"
 )
 
-// kind gives access to the objects of one kind of components.
-type kind interface {
-	// name returns the kind, for example App.
-	name() string
-	// get returns the cached object with the name of a child, or nil.
-	get(namespace, name string) (controller.Object, error)
-	// ensure creates or updates the child of a component, and returns it; see children.Type.Ensure.
-	ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
-	// update is ensure for a child that existed when the reconcile began: it does not create the child again.
-	update(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
-	// remove deletes a child; see children.Type.Remove.
-	remove(ctx context.Context, owner children.Owner, child controller.Object) error
-	// reclaim gives a released child its owner reference back.
-	reclaim(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error)
-	// live reads the object with the name of a child from the API server. It returns nil if there is
-	// none.
-	live(ctx context.Context, namespace, name string) (controller.Object, error)
-	// release removes the owner reference from a child, and returns the child; see children.Type.Release.
-	release(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error)
-	// isRemoved reports whether this process has deleted a child, which the cache may still have.
-	isRemoved(owner children.Owner, child controller.Object) bool
-	// phase returns the phase of a child.
-	phase(child controller.Object) string
-	// cache returns the informer of the kind.
-	cache() cache.SharedIndexInformer
+const (
+	// resync is how often a Platform is reconciled without an event.
+	resync = 10 * time.Minute
+	// finalizerName is the finalizer that the engine removes after Finalize has deleted or released the
+	// children.
+	finalizerName = "windlass.dev/platform"
+)
+
+var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("Platform")
+
+// Options configure the controller of Platform.
+type Options struct {
+	// OwnNamespaces are the namespaces of the operator itself, which no Platform may use.
+	OwnNamespaces []string
 }
 
-// typed implements kind for the API type T.
-type typed[T controller.Object] struct {
-	children.Type[T]
-	informer cache.SharedIndexInformer
-	// build returns the child of a component of this kind.
-	build   func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) T
-	phaseOf func(T) string
-}
-
-// newKind returns the kind with the given name. client and informer access its objects.
-func newKind[T controller.Object](name string, informer cache.SharedIndexInformer, tracker *controller.Tracker, client func(namespace string) children.Client[T],
-	build func(metav1.ObjectMeta, *v1alpha1.PlatformComponent) T, phase func(T) string,
-) *typed[T] {
-	k := &typed[T]{informer: informer, build: build, phaseOf: phase}
-	k.Type = children.Type[T]{Kind: name, Custom: true, Tracker: tracker, Cache: children.CacheOf[T](informer.GetStore()), Client: client}
-	return k
-}
-
-func (k *typed[T]) name() string                     { return k.Kind }
-func (k *typed[T]) cache() cache.SharedIndexInformer { return k.informer }
-func (k *typed[T]) phase(child controller.Object) string {
-	if own, ok := child.(T); ok {
-		return k.phaseOf(own)
-	}
-	return ""
-}
-
-func (k *typed[T]) isRemoved(owner children.Owner, child controller.Object) bool {
-	own, ok := child.(T)
-	return ok && k.IsRemoved(owner, own)
-}
-
-// own converts an object to a T.
-func (k *typed[T]) own(object any) (T, error) {
-	child, ok := object.(T)
-	if !ok {
-		return child, fmt.Errorf("unexpected type %T of a child of kind %s", object, k.Kind)
-	}
-	return child, nil
-}
-
-func (k *typed[T]) get(namespace, name string) (controller.Object, error) {
-	child, err := k.Cache.Get(namespace, name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s %s/%s from the cache: %w", k.Kind, namespace, name, err)
-	}
-	return child, nil
-}
-
-func (k *typed[T]) ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error) {
-	child, err := k.Ensure(ctx, owner, k.build(meta, c), nil)
+// New returns the controller of Platform. Platforms are cluster-scoped, so c has to cache all namespaces.
+func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
+	kind, err := declare(c, r, o)
 	if err != nil {
 		return nil, err
 	}
-	return child, nil
+	return kind.Controller(r), nil
 }
 
-func (k *typed[T]) update(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error) {
-	child, err := k.Update(ctx, owner, k.build(meta, c))
+// declare returns the Kind that declares Platform to the engine.
+func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Platform], err error) {
+	own, tracker := c.Own.Windlass().V1alpha1().Platforms(), controller.NewTracker()
+	platforms := own.Informer()
+	namespaces, err := references.New(c.All, corev1.SchemeGroupVersion.WithResource("namespaces"))
 	if err != nil {
-		return nil, err
+		return kind, err
 	}
-	return child, nil
-}
-
-func (k *typed[T]) remove(ctx context.Context, owner children.Owner, child controller.Object) error {
-	own, err := k.own(child)
+	byNamespace, err := references.NewIndex(platforms, "spec.namespace", func(p *v1alpha1.Platform) []string { return []string{p.Spec.Namespace} })
 	if err != nil {
-		return err
+		return kind, err
 	}
-	return k.Remove(ctx, owner, own)
-}
-
-func (k *typed[T]) release(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error) {
-	return k.refer(ctx, owner, child, k.Release)
-}
-
-func (k *typed[T]) reclaim(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error) {
-	return k.refer(ctx, owner, child, k.Reclaim)
-}
-
-func (k *typed[T]) refer(ctx context.Context, owner children.Owner, child controller.Object, change func(context.Context, children.Owner, T) (T, error)) (controller.Object, error) {
-	own, err := k.own(child)
+	byChild, err := references.NewIndex(platforms, "children", childrenOf)
 	if err != nil {
-		return nil, err
+		return kind, err
 	}
-	changed, err := change(ctx, owner, own)
-	if err != nil {
-		return nil, err
+	known := newKinds(c.Windlass, c.Own, tracker)
+	kind = controller.Kind[*v1alpha1.Platform]{
+		GroupVersionKind: groupVersionKind,
+		Informer:         platforms,
+		Lister:           func(string) controller.Lister[*v1alpha1.Platform] { return own.Lister() },
+		Client: func(string) controller.Client[*v1alpha1.Platform] {
+			return c.Windlass.WindlassV1alpha1().Platforms()
+		},
+		Reconciler: &reconciler{
+			kinds:      known,
+			namespaces: namespaces,
+			tracker:    tracker,
+			refusals:   controller.NewRefusals[attempt](r.Clock),
+			clock:      r.Clock,
+			homes:      c.Kube.CoreV1().Namespaces(),
+			reserved:   o.OwnNamespaces,
+			live:       c.Windlass.WindlassV1alpha1().Platforms().Get,
+		},
+		Tracker:    tracker,
+		Finalizer:  finalizerName,
+		Resync:     resync,
+		References: []controller.Reference{{Informer: namespaces.Informer(), Referrers: byNamespace.Of}},
 	}
-	return changed, nil
+	for _, k := range known {
+		// An event concerns every Platform that has a child with the name of the object: the object may be a
+		// released child, or another object that takes the name of a child. Anyone who may create the object can
+		// forge its owner reference.
+		kind.References = append(kind.References, controller.Reference{Informer: k.cache(), Referrers: func(child metav1.Object) []controller.Key {
+			return byChild.Find(childKey(k.name(), child.GetNamespace(), child.GetName()))
+		}})
+	}
+	return kind, nil
 }
 
-func (k *typed[T]) live(ctx context.Context, namespace, name string) (controller.Object, error) {
-	child, err := k.Client(namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+// childrenOf returns the keys of a Platform's children, from its spec and its status.
+func childrenOf(platform *v1alpha1.Platform) []string {
+	keys := make([]string, 0, 2*len(platform.Spec.Components))
+	for i := range platform.Spec.Components {
+		c := &platform.Spec.Components[i]
+		keys = append(keys, childKey(kindOf(c), platform.Spec.Namespace, childName(platform, string(c.Name))))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s %s/%s: %w", k.Kind, namespace, name, err)
+	for i := range platform.Status.Components {
+		c := &platform.Status.Components[i]
+		keys = append(keys, childKey(c.Kind, platform.Spec.Namespace, childName(platform, string(c.Name))))
 	}
-	return child, nil
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
+
+func childKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
