@@ -28,6 +28,7 @@ func classify(result Result, err error) outcome {
 	var (
 		unstalled *unstalledError
 		warned    *warnError
+		joined    *joinedError
 		panicked  *panicError
 		postponed *postponeError
 		stalled   *stalledError
@@ -52,6 +53,8 @@ func classify(result Result, err error) outcome {
 		o := classify(result, warned.err)
 		o.warn = true
 		return o
+	case errors.As(err, &joined):
+		return joined.outcome()
 	case errors.As(err, &behind):
 		return outcome{name: OutcomeConflict, retry: quickly, quiet: true}
 	case errors.Is(err, context.Canceled):

@@ -140,9 +140,12 @@ func ReasonOf(err error) string {
 	var (
 		named   *reasonError
 		waiting *waitError
+		joined  *joinedError
 		reason  string
 	)
 	switch {
+	case errors.As(err, &joined):
+		return ReasonOf(joined.worst)
 	case errors.As(err, &waiting):
 		reason = waiting.reason
 	case errors.As(err, &named):

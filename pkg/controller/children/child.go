@@ -35,25 +35,13 @@ type Scope interface {
 	ChildOwner() Owner
 }
 
-// Child declares one object that each owner of a kind owns. The watch, creation, update and
-// deletion follow from the declaration. S is the kind's Scope.
-type Child[S Scope] interface {
-	// Informer returns the informer of the child's type.
-	Informer() cache.SharedIndexInformer
-	// Bind makes tracker record the writes of the child. It is called once, before Apply.
-	Bind(tracker *controller.Tracker)
-	// Apply creates or updates the child if it is desired, and deletes it if it is not. It returns the
-	// errors of Type.Ensure and Type.Prune.
-	Apply(ctx context.Context, s S) error
-	// Last reports whether the child has to be applied after all other children, because it is to be
-	// deleted and other children may need it until then.
-	Last(s S) bool
-}
-
 // Declaration is a Child of type C. The child has the name and namespace of its owner.
 type Declaration[S Scope, C Object] struct {
 	// Resource gives access to the objects of the child's type.
 	Resource Resource[C]
+	// Needs are the names of children that are declared before this one: see Step. The name of a Declaration is the
+	// Kind of its Resource.
+	Needs []string
 	// When reports whether the child is desired. Nil means always.
 	When func(s S) bool
 	// Desired returns the child. The function may leave name and namespace of the child empty. It is
@@ -70,8 +58,6 @@ type Declaration[S Scope, C Object] struct {
 	Applied func(s S, live C)
 	// Yielded are paths of fields that another controller may take over: see Type.
 	Yielded [][]string
-	// DeleteLast makes the function Apply delete the child after it has applied the other children.
-	DeleteLast bool
 
 	owned Type[C] // set by Bind
 }
@@ -82,21 +68,19 @@ func Owns[S Scope, C Object](resource Resource[C], desired func(s S) C) *Declara
 }
 
 // Bind implements Child.
-func (d *Declaration[S, C]) Bind(tracker *controller.Tracker) {
+func (d *Declaration[S, C]) Bind(tracker *controller.Tracker) Step[S] {
 	d.owned = d.Resource.Type(tracker)
 	d.owned.Yielded = d.Yielded
+	return Step[S]{
+		Name: d.Resource.Kind, Needs: d.Needs, Owned: d.Resource.Informer, Apply: d.apply,
+		Deletes: func(s S) bool { return !d.desired(s) },
+	}
 }
-
-// Informer implements Child.
-func (d *Declaration[S, C]) Informer() cache.SharedIndexInformer { return d.Resource.Informer }
-
-// Last implements Child.
-func (d *Declaration[S, C]) Last(s S) bool { return d.DeleteLast && !d.desired(s) }
 
 func (d *Declaration[S, C]) desired(s S) bool { return d.When == nil || d.When(s) }
 
-// Apply implements Child.
-func (d *Declaration[S, C]) Apply(ctx context.Context, s S) error {
+// apply creates or updates the child if it is desired, and deletes it if it is not.
+func (d *Declaration[S, C]) apply(ctx context.Context, s S) error {
 	owner := s.ChildOwner()
 	if d.Hold != nil && d.Hold(s) {
 		live, err := d.owned.Cache.Get(owner.GetNamespace(), owner.GetName())
@@ -133,20 +117,4 @@ func (d *Declaration[S, C]) applied(s S, live C, err error) error {
 		d.Applied(s, live)
 	}
 	return err
-}
-
-// Apply applies children in order, except that it applies children for which Last is true at the end. It
-// stops at the first error, so that no child is created before the children that it needs.
-func Apply[S Scope](ctx context.Context, s S, all []Child[S]) error {
-	for _, last := range []bool{false, true} {
-		for _, child := range all {
-			if child.Last(s) != last {
-				continue
-			}
-			if err := child.Apply(ctx, s); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -2,7 +2,7 @@ package children
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -23,10 +23,10 @@ type Kind[T controller.Object, S Scope] struct {
 	// Prepare, if it is set, reads the objects from which the children are derived. After an error no
 	// child is applied.
 	Prepare func(ctx context.Context, s S) error
-	// Children are the children in the order in which they are applied. No two have the same type.
+	// Children are the children in the order in which they are applied. They have different names.
 	Children []Child[S]
-	// Finish sets the status, and returns the error of the reconcile. err is the error of Prepare or
-	// of the first child that could not be applied.
+	// Finish sets the status, and returns the error of the reconcile. err is the error of Prepare, or of the children
+	// that could not be applied.
 	Finish func(s S, err error) error
 	// Release, if it is set, implements controller.Releaser.
 	Release func(ctx context.Context, key controller.Key) (pending bool, err error)
@@ -43,30 +43,34 @@ type Reference[T controller.Object] interface {
 	Watches() []controller.Reference
 }
 
-// Declare returns the declaration of the kind for the engine.
-func (k Kind[T, S]) Declare() controller.Kind[T] {
+// Declare returns the declaration of the kind for the engine. It returns an error if the children cannot be applied in
+// their order.
+func (k Kind[T, S]) Declare() (controller.Kind[T], error) {
 	declared := k.Kind
 	declared.Tracker = controller.NewTracker()
 	r := &reconciler[T, S]{kind: k}
 	declared.Reconciler = r
 	for _, child := range k.Children {
-		child.Bind(declared.Tracker)
-		if slices.Contains(declared.Owned, child.Informer()) {
-			r.invalid = controller.Stalled(errors.New("the operator has a bug: it declares two children of the same type, "+
-				"which would have the same name"), 0)
+		step := child.Bind(declared.Tracker)
+		var err error
+		if r.steps, err = r.steps.add(step); err != nil {
+			return declared, fmt.Errorf("declaring kind %s: %w", k.GroupVersionKind.Kind, err)
 		}
-		declared.Owned = append(declared.Owned, child.Informer())
+		if step.Owned != nil && !slices.Contains(declared.Owned, step.Owned) {
+			declared.Owned = append(declared.Owned, step.Owned)
+		}
+		declared.References = append(declared.References, step.References...)
 	}
 	for _, reference := range k.References {
 		declared.References = append(declared.References, reference.Watches()...)
 	}
-	return declared
+	return declared, nil
 }
 
 // reconciler reconciles the objects of a Kind.
 type reconciler[T controller.Object, S Scope] struct {
-	kind    Kind[T, S]
-	invalid error // of the declaration, or nil
+	kind  Kind[T, S]
+	steps steps[S]
 }
 
 // Reconcile implements controller.Reconciler.
@@ -76,12 +80,12 @@ func (r *reconciler[T, S]) Reconcile(ctx context.Context, obj T) (controller.Res
 		return r.kind.Client(obj.GetNamespace()).Get(ctx, obj.GetName(), metav1.GetOptions{})
 	})
 	s := r.kind.Scope(obj, owner)
-	err := r.invalid
-	if err == nil && r.kind.Prepare != nil {
+	var err error
+	if r.kind.Prepare != nil {
 		err = r.kind.Prepare(ctx, s)
 	}
 	if err == nil {
-		err = Apply(ctx, s, r.kind.Children)
+		err = r.steps.apply(ctx, s)
 	}
 	err = r.kind.Finish(s, err)
 	if err != nil || r.kind.RequeueAfter == nil {

@@ -33,20 +33,29 @@ func reconciled(t *testing.T, desired ...func(voyage) *appsv1.Deployment) (write
 			return kube.AppsV1().Deployments(namespace)
 		},
 	}
-	kind := children.Kind[*ship, voyage]{
+	kind := ships(func(_ voyage, failure error) error { return failure })
+	for _, d := range desired {
+		kind.Children = append(kind.Children, children.Owns(deployments, d))
+	}
+	declared, err := kind.Declare()
+	if err != nil {
+		return nil, err
+	}
+	pipeline := declared.Pipeline(controller.Runtime{Events: &controllertest.Recorder{}, Clock: clocktesting.NewFakeClock(time.Now())})
+	_, err = pipeline.Reconciler.Reconcile(t.Context(), owner().Object.(*ship))
+	return journal.Writes(), err
+}
+
+// ships returns the declaration of a kind without children.
+func ships(finish func(voyage, error) error) children.Kind[*ship, voyage] {
+	return children.Kind[*ship, voyage]{
 		Kind: controller.Kind[*ship]{
 			GroupVersionKind: owner().Kind,
 			Informer:         cache.NewSharedIndexInformer(&cache.ListWatch{}, &ship{}, 0, cache.Indexers{}),
 		},
 		Scope:  func(_ *ship, owner children.Owner) voyage { return voyage{owner} },
-		Finish: func(_ voyage, failure error) error { return failure },
+		Finish: finish,
 	}
-	for _, d := range desired {
-		kind.Children = append(kind.Children, children.Owns(deployments, d))
-	}
-	pipeline := kind.Declare().Pipeline(controller.Runtime{Events: &controllertest.Recorder{}, Clock: clocktesting.NewFakeClock(time.Now())})
-	_, err = pipeline.Reconciler.Reconcile(t.Context(), owner().Object.(*ship))
-	return journal.Writes(), err
 }
 
 func unnamed(voyage) *appsv1.Deployment { return &appsv1.Deployment{} }
@@ -69,7 +78,7 @@ func TestInvalidDeclarationWritesNothing(t *testing.T) {
 		want    string
 	}{
 		"a child with another name":     {[]func(voyage) *appsv1.Deployment{named}, "the desired Deployment has the name another"},
-		"two children of the same type": {[]func(voyage) *appsv1.Deployment{unnamed, unnamed}, "two children of the same type"},
+		"two children of the same type": {[]func(voyage) *appsv1.Deployment{unnamed, unnamed}, "declaring kind Ship: two children have the name Deployment"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			writes, err := reconciled(t, test.desired...)

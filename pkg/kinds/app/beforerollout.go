@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -32,19 +31,16 @@ type beforeRollout struct {
 	clock      clock.PassiveClock
 }
 
-// Informer implements children.Child.
-func (b *beforeRollout) Informer() cache.SharedIndexInformer { return b.Commands.Informer }
-
 // Bind implements children.Child.
-func (b *beforeRollout) Bind(tracker *controller.Tracker) { b.Tracker = tracker }
+func (b *beforeRollout) Bind(tracker *controller.Tracker) children.Step[*scope] {
+	b.Tracker = tracker
+	return children.Step[*scope]{Name: nameBeforeRollout, Owned: b.Informer, Apply: b.Apply}
+}
 
 // Watches implements children.Reference.
 func (b *beforeRollout) Watches() []controller.Reference { return []controller.Reference{b.Tracked()} }
 
-// Last implements children.Child.
-func (b *beforeRollout) Last(*scope) bool { return false }
-
-// Apply implements children.Child. It takes at most one step. p.held says what to report. If the
+// Apply takes at most one step. p.held says what to report. If the
 // template of an App without a Deployment is held, Apply returns errHeld, so that no other child is applied.
 func (b *beforeRollout) Apply(ctx context.Context, p *scope) error {
 	if p.waiting != nil || p.before != nil && !p.Owns(p.before) {

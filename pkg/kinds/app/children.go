@@ -14,31 +14,50 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// ownedBy returns the declarations of an App's children, in the order in which they are applied.
+// The names of children that others need.
+const (
+	nameBeforeRollout = "beforeRollout"
+	nameConfigMap     = "ConfigMap"
+	nameService       = "Service"
+)
+
+// ownedBy returns the declarations of an App's children, in the order in which they are applied. None is applied before
+// the command that the first Deployment waits for. The Ingress needs the Service, because it must not lead to the Service
+// of somebody else. The other children need neither the Deployment nor each other.
 func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
+	service := children.Owns(c.Services(), by(desiredService))
+	service.Needs = []string{nameBeforeRollout}
 	return []children.Child[*scope]{
 		run,
 		&children.Declaration[*scope, *corev1.ConfigMap]{
-			Resource:   c.ConfigMaps(),
-			Hold:       (*scope).holdsConfig,
-			When:       when(hasConfig),
-			Desired:    by(desiredConfigMap),
-			DeleteLast: true, // after the Pod template no longer mounts it
+			Resource: c.ConfigMaps(),
+			Needs:    []string{nameBeforeRollout},
+			Hold:     (*scope).holdsConfig,
+			When:     when(hasConfig),
+			Desired:  by(desiredConfigMap),
 		},
 		deploymentOf(c),
-		children.Owns(c.Services(), by(desiredService)),
+		service,
 		ingressOf(c),
 		&children.Declaration[*scope, *autoscalingv2.HorizontalPodAutoscaler]{
 			Resource: c.HorizontalPodAutoscalers(),
+			Needs:    []string{nameBeforeRollout},
 			When:     when(isAutoscaled),
+			Hold:     (*scope).holdsAutoscaler,
 			Desired:  by(desiredAutoscaler),
 		},
 		&children.Declaration[*scope, *policyv1.PodDisruptionBudget]{
 			Resource: c.PodDisruptionBudgets(),
+			Needs:    []string{nameBeforeRollout},
 			When:     when(needsBudget),
 			Desired:  by(desiredDisruptionBudget),
 		},
 	}
+}
+
+// holdsAutoscaler reports whether the App has no Deployment. An autoscaler would scale a Deployment of somebody else.
+func (p *scope) holdsAutoscaler() bool {
+	return isAutoscaled(p.app) && p.deployment == nil && !p.hasDeployment()
 }
 
 // by and when adapt functions of the App to the fields Desired and When of a Declaration.
@@ -54,6 +73,7 @@ func when(is func(*v1alpha1.App) bool) func(*scope) bool {
 func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 	return &children.Declaration[*scope, *appsv1.Deployment]{
 		Resource: c.Deployments(),
+		Needs:    []string{nameBeforeRollout, nameConfigMap},
 		Hold:     func(p *scope) bool { return p.waiting != nil || p.held != nil && p.kept() == nil },
 		Desired: func(p *scope) *appsv1.Deployment {
 			desired := desiredDeployment(p.app, p.inputs)
@@ -91,6 +111,7 @@ func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 func ingressOf(c kinds.Cluster) children.Child[*scope] {
 	return &children.Declaration[*scope, *networkingv1.Ingress]{
 		Resource: c.Ingresses(),
+		Needs:    []string{nameService},
 		When:     when(hasIngress),
 		Desired:  by(desiredIngress),
 		// The API server sets the default class only when an Ingress is created. If the operator removed the

@@ -2,6 +2,8 @@ package app
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,8 +11,10 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	ktesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -44,24 +48,6 @@ func TestServiceAndBudgetSelectPodsByAppLabel(t *testing.T) {
 	check("after the label was restored")
 }
 
-func TestRejectedChildDoesNotKeepDeploymentFromBeingUpdated(t *testing.T) {
-	for _, resource := range []string{"services", "ingresses", "poddisruptionbudgets"} {
-		t.Run(resource, func(t *testing.T) {
-			f := readyFixture(t, twoReplicas, func(app *v1alpha1.App) {
-				app.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.example.com", Path: "/"}
-			})
-			f.Change(func(app *v1alpha1.App) {
-				kindtest.MakeComponent(app, "shop", "web") // changes all children
-				app.Spec.Image = "web:2"
-			})
-			why := errors.New("locked by a policy")
-			f.Journal.FailNext("patch", resource, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "web", why))
-			controllertest.ErrorContains(t, "locked by a policy", f.Reconcile().Err)
-			controllertest.Equal(t, "image", "web:2", f.deployment().Spec.Template.Spec.Containers[0].Image)
-		})
-	}
-}
-
 // TestIngressKeepsClassAfterRejectedMerges corrects an Ingress whose class the API server has set at its creation.
 func TestIngressKeepsClassAfterRejectedMerges(t *testing.T) {
 	f := readyFixture(t, func(app *v1alpha1.App) {
@@ -82,9 +68,8 @@ func TestIngressKeepsClassAfterRejectedMerges(t *testing.T) {
 	controllertest.Equal(t, "class", ptr.To("nginx"), live.Spec.IngressClassName)
 }
 
-// TestForeignDeploymentKeepsOtherChildrenFromBeingCreated checks that no Service selects the Pods of a foreign
-// Deployment, and that no autoscaler scales it.
-func TestForeignDeploymentKeepsOtherChildrenFromBeingCreated(t *testing.T) {
+// TestAppWithoutDeploymentHasNoAutoscaler checks that no autoscaler scales the Deployment of somebody else.
+func TestAppWithoutDeploymentHasNoAutoscaler(t *testing.T) {
 	foreign := desiredDeployment(example(), nil)
 	foreign.Namespace, foreign.Name, foreign.UID, foreign.ResourceVersion = "default", "web", "foreign", "7"
 	foreign.Labels[controller.ManagedByLabel] = controller.ManagedByWindlass // so that it is in the cache
@@ -92,7 +77,64 @@ func TestForeignDeploymentKeepsOtherChildrenFromBeingCreated(t *testing.T) {
 	f := newFixture(t, app, secret("db-credentials"), foreign)
 	r := f.Reconcile()
 	controllertest.ErrorContains(t, "already exists and belongs to nobody", r.Err)
-	controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
+	want := []string{createService, "create ingresses default/web", "create poddisruptionbudgets default/web", updateStatus}
+	controllertest.Equal(t, "writes", want, r.Writes)
+}
+
+// TestRejectedChildLeavesOtherChildrenApplied rejects each child in turn, and changes the spec of all others.
+func TestRejectedChildLeavesOtherChildrenApplied(t *testing.T) {
+	all := []string{"configmaps", "deployments", "services", "ingresses", "horizontalpodautoscalers", "poddisruptionbudgets"}
+	for rejected, waiting := range map[string][]string{
+		"configmaps": {"deployments"}, "deployments": nil, "services": {"ingresses"}, "ingresses": nil,
+		"horizontalpodautoscalers": nil, "poddisruptionbudgets": nil,
+	} {
+		t.Run(rejected, func(t *testing.T) {
+			f := readyFixture(t, withAllChildren)
+			f.Change(func(app *v1alpha1.App) { kindtest.MakeComponent(app, "shop", "web") }) // changes all children
+			why := apierrors.NewForbidden(schema.GroupResource{Resource: rejected}, "web", errors.New("denied by a policy"))
+			f.Journal.FailNext("patch", rejected, why)
+			var want []string
+			for _, resource := range all {
+				if !slices.Contains(waiting, resource) {
+					want = append(want, "patch "+resource+" default/web")
+				}
+			}
+			r := f.Reconcile()
+			controllertest.ErrorContains(t, "denied by a policy", r.Err)
+			controllertest.Equal(t, "writes", append(want, updateStatus), r.Writes)
+		})
+	}
+}
+
+// TestAllRejectedChildrenAreReported rejects two children.
+func TestAllRejectedChildrenAreReported(t *testing.T) {
+	f := readyFixture(t, withAllChildren)
+	f.Change(func(app *v1alpha1.App) { kindtest.MakeComponent(app, "shop", "web") })
+	kindtest.Change(f.Cluster, "default", "web", func(b *policyv1.PodDisruptionBudget) {
+		b.OwnerReferences, b.Annotations = nil, nil
+	})
+	f.Journal.FailNext("patch", "ingresses", apierrors.NewInvalid(schema.GroupKind{Kind: "Ingress"}, "web", nil))
+	r := f.Reconcile()
+	controllertest.ErrorContains(t, `updating Ingress default/web: Ingress "web" is invalid; PodDisruptionBudget default/web already exists`, r.Err)
+	conditions := controllertest.Conditions(f.Object())
+	for _, kind := range []string{"Ready=False NameConflict", "Degraded=True NameConflict", "Stalled=True NameConflict"} {
+		if !slices.ContainsFunc(conditions, func(c string) bool { return strings.HasPrefix(c, kind) && strings.Contains(c, "is invalid; ") }) {
+			t.Errorf("no condition %s with both messages in %q", kind, conditions)
+		}
+	}
+}
+
+// TestUnavailableServerGetsOneRequest counts the requests for children while the API server answers 503 to all.
+func TestUnavailableServerGetsOneRequest(t *testing.T) {
+	f := newFixture(t, example(withAllChildren), secret("db-credentials"))
+	f.Observe()
+	requests := 0
+	f.Kube.PrependReactor("create", "*", func(ktesting.Action) (bool, runtime.Object, error) {
+		requests++
+		return true, nil, apierrors.NewServiceUnavailable("shutting down")
+	})
+	controllertest.ErrorContains(t, "shutting down", f.ReconcileAsCached().Err)
+	controllertest.Equal(t, "requests", 1, requests)
 }
 
 // TestConfigMapIsDeletedAfterDeploymentNoLongerMountsIt removes the files from a Ready App.

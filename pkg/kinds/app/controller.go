@@ -70,7 +70,7 @@ func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedI
 		Finish:       reconciler.finish,
 		Release:      run.Release,
 		RequeueAfter: func(p *scope) time.Duration { return p.requeueAfter },
-	}.Declare(), nil
+	}.Declare()
 }
 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("App")

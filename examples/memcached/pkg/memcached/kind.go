@@ -57,7 +57,7 @@ func Declare(c cluster.Cluster, client versioned.Interface, own externalversions
 		},
 		Children: []children.Child[*scope]{children.Owns(c.Services(), desiredService), deployment},
 		Finish:   finish,
-	}.Declare(), nil
+	}.Declare()
 }
 
 // configMapsOf returns the names of the ConfigMaps that a Memcached refers to.

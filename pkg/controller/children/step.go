@@ -1,0 +1,114 @@
+package children
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/controller"
+)
+
+// Child declares a part of a reconcile: usually one object that each owner of a kind owns, as a Declaration does. S is
+// the kind's Scope.
+type Child[S Scope] interface {
+	// Bind returns the step that applies the child. tracker records the writes of the step. Declare calls Bind once.
+	Bind(tracker *controller.Tracker) Step[S]
+}
+
+// Step applies a child. A Step is also a Child that writes no object, or none with a Tracker.
+type Step[S Scope] struct {
+	// Name identifies the child among the children of the kind.
+	Name string
+	// Needs are names of children that are declared before this one. The child is applied only if they were applied.
+	Needs []string
+	// Owned is the informer of the objects that the step writes. Nil means that the step writes none that its owner
+	// controls.
+	Owned cache.SharedIndexInformer
+	// References are other objects whose events concern the owner.
+	References []controller.Reference
+	// Deletes, if it is set, reports whether the child is not desired. The child is then deleted after the children
+	// that need it were applied without it.
+	Deletes func(s S) bool
+	// Apply creates or updates the child, or deletes it if Deletes is true.
+	Apply func(ctx context.Context, s S) error
+
+	users []string // the names of the children that need this one
+}
+
+// Bind implements Child.
+func (s Step[S]) Bind(*controller.Tracker) Step[S] { return s }
+
+// steps are the children of a kind in the order in which they are applied.
+type steps[S Scope] []Step[S]
+
+// add adds a step. It returns an error if the name of the step is missing or taken, or if the step needs a child that is
+// not declared before it.
+func (all steps[S]) add(step Step[S]) (steps[S], error) {
+	find := func(name string) int { return slices.IndexFunc(all, func(s Step[S]) bool { return s.Name == name }) }
+	if step.Name == "" || step.Apply == nil {
+		return nil, fmt.Errorf("child %q lacks a name or the function Apply", step.Name)
+	}
+	if find(step.Name) >= 0 {
+		return nil, fmt.Errorf("two children have the name %s", step.Name)
+	}
+	for _, name := range step.Needs {
+		i := find(name)
+		if i < 0 {
+			return nil, fmt.Errorf("child %s needs %s, which is not declared before it", step.Name, name)
+		}
+		all[i].users = append(all[i].users, step.Name)
+	}
+	return append(all, step), nil
+}
+
+// apply applies the children in their order, and then deletes the children that are not desired, in the opposite order.
+// It skips a child that needs a child which failed or was skipped, and joins the errors of all children. It stops at an
+// error that every other child would get, too.
+func (all steps[S]) apply(ctx context.Context, s S) error {
+	var errs []error
+	var missing []string // names of the children that failed or were skipped
+	run := func(step Step[S], after []string) (goOn bool) {
+		if slices.ContainsFunc(after, func(name string) bool { return slices.Contains(missing, name) }) {
+			missing = append(missing, step.Name)
+			return true
+		}
+		err := step.Apply(ctx, s)
+		if err == nil {
+			return true
+		}
+		if errors.Is(err, controller.AwaitDeletion()) {
+			errs = nil // the object may be gone, so nothing about its children matters
+		}
+		errs, missing = append(errs, err), append(missing, step.Name)
+		return !concernsAll(err)
+	}
+	var deletions steps[S]
+	for _, step := range all {
+		if step.Deletes != nil && step.Deletes(s) {
+			deletions = append(deletions, step)
+		} else if !run(step, step.Needs) {
+			return controller.Join(errs...)
+		}
+	}
+	for _, step := range slices.Backward(deletions) {
+		if !run(step, step.users) {
+			break
+		}
+	}
+	return controller.Join(errs...)
+}
+
+// concernsAll reports whether each further request would fail like the one that returned err: the owner is gone, its
+// namespace is being deleted, the reconcile has ended, or the API server as a whole does not answer. The API server
+// answers 500, and not one of these codes, if an admission webhook of one type does not answer.
+func concernsAll(err error) bool {
+	return errors.Is(err, controller.AwaitDeletion()) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
+		errors.Is(err, context.Canceled) || errors.As(err, new(net.Error)) || // also context.DeadlineExceeded
+		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
+}

@@ -1,0 +1,53 @@
+package controller
+
+import (
+	"slices"
+	"strings"
+)
+
+// maxPart is how many bytes of each message a joined error has, so that a long message leaves room for the others.
+const maxPart = 4096
+
+// Join returns the error of a reconcile of which several independent parts failed. The error has all messages. Worst
+// decides the reason and the retry. The object becomes Degraded or Stalled if any of the errors calls for it. Join
+// returns nil if all errors are nil.
+func Join(errs ...error) error {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	if len(errs) < 2 {
+		return Worst(errs...)
+	}
+	return &joinedError{all: errs, worst: Worst(errs...)}
+}
+
+// joinedError does not unwrap to its errors, because none of them decides the outcome alone.
+type joinedError struct {
+	all   []error
+	worst error
+}
+
+func (e *joinedError) Error() string {
+	parts := make([]string, len(e.all))
+	for i, err := range e.all {
+		parts[i] = strings.TrimSuffix(err.Error(), ".")
+		if len(parts[i]) > maxPart {
+			parts[i] = strings.ToValidUTF8(parts[i][:maxPart], "") + "…"
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (e *joinedError) outcome() outcome {
+	o := classify(Result{}, e.worst)
+	if o.quiet {
+		return o
+	}
+	for _, err := range e.all {
+		other := classify(Result{}, err)
+		o.degraded, o.stalled, o.warn = o.degraded || other.degraded, o.stalled || other.stalled, o.warn || other.warn
+	}
+	o.message = e.Error()
+	if o.err != nil {
+		o.err = e
+	}
+	return o
+}

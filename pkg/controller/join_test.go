@@ -1,0 +1,61 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestJoinedErrorsHaveWorstOutcomeAndAllMessages(t *testing.T) {
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Ingress"}, "web", nil)
+	taken := Stalled(WithReason("NameConflict", errors.New("taken")), 30*time.Second)
+	never := Stalled(WithReason("NameConflict", errors.New("taken")), 0)
+	waiting := WaitFor("Terminating", "It is being deleted.", 5*time.Second)
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "services"}, "web", errors.New("changed"))
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		errs []error
+		want outcome
+	}{
+		"one error stays as it is":                            {[]error{nil, taken}, outcome{name: "degraded", retry: after, after: 30 * time.Second, reason: "NameConflict", message: "taken", degraded: true, stalled: true}},
+		"two waits are no failure":                            {[]error{waiting, WaitFor("Missing", "Waiting.", time.Minute)}, outcome{name: "wait", retry: after, after: 5 * time.Second, reason: "Terminating", message: "It is being deleted; Waiting"}},
+		"a failure hides no wait":                             {[]error{waiting, invalid}, outcome{name: "degraded", retry: after, after: invalidRetry, reason: "Invalid", message: `It is being deleted; Ingress "web" is invalid`, degraded: true}},
+		"the earlier retry wins":                              {[]error{invalid, taken}, outcome{name: "degraded", retry: after, after: 30 * time.Second, reason: "NameConflict", message: `Ingress "web" is invalid; taken`, degraded: true, stalled: true}},
+		"Stalled stays, although the other error has a retry": {[]error{invalid, never}, outcome{name: "degraded", retry: after, after: invalidRetry, reason: "Invalid", message: `Ingress "web" is invalid; taken`, degraded: true, stalled: true}},
+		"backoff keeps Stalled":                               {[]error{never, broken}, outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "taken; broken", degraded: true, stalled: true}},
+		"a Warning stays":                                     {[]error{Warn(waiting), waiting}, outcome{name: "wait", retry: after, after: 5 * time.Second, reason: "Terminating", message: "It is being deleted; It is being deleted", warn: true}},
+		"a conflict is quiet":                                 {[]error{taken, conflict}, outcome{name: "conflict", retry: quickly, quiet: true}},
+		"the end of the process is quiet":                     {[]error{context.Canceled, invalid}, outcome{name: "postponed", retry: backoff, quiet: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			joined := Join(c.errs...)
+			got := classify(Result{}, joined)
+			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(outcome{}), cmpopts.IgnoreFields(outcome{}, "err")); diff != "" {
+				t.Errorf("outcome (-want +got):\n%s", diff)
+			}
+			if logged := got.err; logged != nil && logged.Error() != c.want.message {
+				t.Errorf("the log says %q", logged)
+			}
+			if reason := ReasonOf(joined); !got.quiet && reason != c.want.reason {
+				t.Errorf("ReasonOf returns %s", reason)
+			}
+		})
+	}
+	if err := Join(nil, nil); err != nil {
+		t.Errorf("of none it is %v", err)
+	}
+}
+
+func TestLongMessageLeavesRoomForOthers(t *testing.T) {
+	said := Join(errors.New(strings.Repeat("ä", 40000)), errors.New("taken")).Error()
+	if len(said) > 2*maxPart || !strings.HasSuffix(said, "…; taken") {
+		t.Errorf("a message of %d bytes ends in %q", len(said), said[max(0, len(said)-20):])
+	}
+}
