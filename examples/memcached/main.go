@@ -35,5 +35,6 @@ func kinds(config *rest.Config, c cluster.Cluster, r controller.Runtime) ([]*con
 	if err != nil {
 		return nil, nil, err
 	}
-	return []*controller.Controller{kind.Controller(r)}, []process.Caches{own}, nil
+	made, err := kind.Controller(r)
+	return []*controller.Controller{made}, []process.Caches{own}, err
 }

@@ -48,22 +48,14 @@ type Reconciler[T Object] interface {
 	Reconcile(ctx context.Context, obj T) (Result, error)
 }
 
-// Finalizer is implemented by the Reconcilers of kinds for which garbage collection does not delete
-// everything.
-type Finalizer[T Object] interface {
-	// Finalize deletes what garbage collection does not delete. obj is a private copy. Finalize is called
-	// until it returns neither an error nor a RequeueAfter. The engine then removes the finalizer,
-	// without another write of the status. Finalize may be called again after it succeeded.
-	Finalize(ctx context.Context, obj T) (Result, error)
-}
-
-// Releaser is implemented by the Reconcilers of kinds whose children have a finalizer of the kind.
-type Releaser interface {
-	// Release removes the finalizer of the kind from the children of an object. The engine calls it if the cache
-	// lacks the object of a key, and while the object is being deleted. The cache may be outdated: Release first
-	// reads the object from the API server. pending reports whether the cache has a child with the finalizer, so that
-	// another call may follow.
-	Release(ctx context.Context, key Key) (pending bool, err error)
+// Finalizer deletes what garbage collection does not delete. Both fields are required, unless the kind has no finalizer.
+type Finalizer[T Object] struct {
+	// Name is the finalizer of the objects, for example windlass.dev/externaldatabase.
+	Name string
+	// Finalize is called with a private copy of an object that is being deleted, until it returns neither an error nor
+	// a RequeueAfter. The engine then removes the finalizer, without another write of the status. Finalize may be
+	// called again after it succeeded.
+	Finalize func(ctx context.Context, obj T) (Result, error)
 }
 
 // Versioned identifies a version of an object.

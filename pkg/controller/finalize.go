@@ -11,12 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// finalize calls the Finalizer and then removes the finalizer. It does nothing for an object without
+// finalize calls Finalize and then removes the finalizer. It does nothing for an object without
 // the finalizer, because garbage collection deletes the objects that it owns. It does nothing either for
 // an object whose finalizer this process has removed.
 func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, error) {
-	finalizer, ok := p.Reconciler.(Finalizer[T])
-	if !ok || !slices.Contains(cached.GetFinalizers(), p.FinalizerName) || p.Tracker.IsDeleted(key, itself, cached.GetUID()) {
+	if !slices.Contains(cached.GetFinalizers(), p.Finalizer.Name) || p.Tracker.IsDeleted(key, itself, cached.GetUID()) {
 		return Result{}, nil
 	}
 	obj, ok, unread := p.readable(ctx, key, cached)
@@ -26,7 +25,7 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 			return Result{}, unread
 		}
 		if ok {
-			if result, err := finalizer.Finalize(ctx, obj); err != nil || result.RequeueAfter > 0 {
+			if result, err := p.Finalizer.Finalize(ctx, obj); err != nil || result.RequeueAfter > 0 {
 				return result, err
 			}
 		}
@@ -37,7 +36,7 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 
 // removeFinalizer removes the finalizer from an object that is finalized.
 func (p *Pipeline[T]) removeFinalizer(ctx context.Context, key Key, obj T) error {
-	rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == p.FinalizerName })
+	rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == p.Finalizer.Name })
 	if _, err := p.setFinalizers(ctx, key, obj, rest); err != nil {
 		return messageFinalizer.Error(p.Kind, key, err)
 	}
@@ -45,12 +44,12 @@ func (p *Pipeline[T]) removeFinalizer(ctx context.Context, key Key, obj T) error
 	return nil
 }
 
-// release calls the Releaser, if the Reconciler is one.
+// release calls Release, if it is set.
 func (p *Pipeline[T]) release(ctx context.Context, key Key) (pending bool, err error) {
-	if releaser, ok := p.Reconciler.(Releaser); ok {
-		return releaser.Release(ctx, key)
+	if p.Release == nil {
+		return false, nil
 	}
-	return false, nil
+	return p.Release(ctx, key)
 }
 
 // itself is the name under which a Tracker records the object of a key. Children have other names.
@@ -58,10 +57,10 @@ const itself = ""
 
 // ensureFinalizer adds a missing finalizer, before the kind does anything that it would have to undo.
 func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, error) {
-	if _, ok := p.Reconciler.(Finalizer[T]); !ok || slices.Contains(obj.GetFinalizers(), p.FinalizerName) {
+	if p.Finalizer.Name == "" || slices.Contains(obj.GetFinalizers(), p.Finalizer.Name) {
 		return obj, nil
 	}
-	updated, err := p.setFinalizers(ctx, key, obj, append(slices.Clone(obj.GetFinalizers()), p.FinalizerName))
+	updated, err := p.setFinalizers(ctx, key, obj, append(slices.Clone(obj.GetFinalizers()), p.Finalizer.Name))
 	if err != nil {
 		return obj, fmt.Errorf("adding the finalizer to %s %s: %w", p.Kind, key, err)
 	}

@@ -1,6 +1,10 @@
 package controller
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -24,9 +28,13 @@ type Kind[T Object] struct {
 	// Tracker records the writes of the Reconciler. The Reconciler must use the same Tracker.
 	Tracker *Tracker
 
-	// Finalizer is the finalizer of the objects, for example windlass.dev/externaldatabase. It is
-	// required if Reconciler is a Finalizer.
-	Finalizer string
+	// Finalizer, if it is set, is called before an object is deleted.
+	Finalizer Finalizer[T]
+	// Release, if it is set, removes the finalizer of the kind from the children of an object. The engine calls it if
+	// the cache lacks the object of a key, and while the object is being deleted. The cache may be outdated: Release
+	// first reads the object from the API server. pending reports whether the cache has a child with the finalizer, so
+	// that another call may follow.
+	Release func(ctx context.Context, key Key) (pending bool, err error)
 	// Resync is the time after which an object with nothing left to do is reconciled again, ±10 %, to
 	// find drift that causes no event. Zero means never.
 	Resync time.Duration
@@ -65,17 +73,18 @@ type Runtime struct {
 // Pipeline returns the pipeline of the kind.
 func (k Kind[T]) Pipeline(r Runtime) *Pipeline[T] {
 	return &Pipeline[T]{
-		Kind:          k.GroupVersionKind.Kind,
-		Lister:        k.Lister,
-		Client:        k.Client,
-		Store:         k.Informer.GetStore(),
-		Reconciler:    k.Reconciler,
-		FinalizerName: k.Finalizer,
-		RecheckAfter:  k.Resync,
-		Room:          r.Room,
-		Tracker:       k.Tracker,
-		Events:        r.Events,
-		Clock:         r.Clock,
+		Kind:         k.GroupVersionKind.Kind,
+		Lister:       k.Lister,
+		Client:       k.Client,
+		Store:        k.Informer.GetStore(),
+		Reconciler:   k.Reconciler,
+		Finalizer:    k.Finalizer,
+		Release:      k.Release,
+		RecheckAfter: k.Resync,
+		Room:         r.Room,
+		Tracker:      k.Tracker,
+		Events:       r.Events,
+		Clock:        r.Clock,
 	}
 }
 
@@ -87,12 +96,16 @@ func (k Kind[T]) expected(obj Object) (from time.Time, ok bool) {
 	return k.Expected(own)
 }
 
-// Controller returns the controller of the kind. Its name is the kind in lower case.
-func (k Kind[T]) Controller(r Runtime) *Controller {
+// Controller returns the controller of the kind. Its name is the kind in lower case. It returns an error if the
+// declaration is not complete.
+func (k Kind[T]) Controller(r Runtime) (*Controller, error) {
+	if err := k.validate(); err != nil {
+		return nil, fmt.Errorf("declaring kind %s: %w", k.GroupVersionKind.Kind, err)
+	}
 	queue := NewQueue(k.name(), r.Clock)
 	c := New(k.name(), queue, k.Pipeline(r).Sync)
 	c.kind = k.GroupVersionKind
-	c.objects = newObjectMetrics(k.name(), r.Clock, k.Finalizer, k.expected)
+	c.objects = newObjectMetrics(k.name(), r.Clock, k.Finalizer.Name, k.expected)
 	c.Watch(k.Informer, fanOut{Self(queue, k.Tracker), c.objects})
 	if observed := newFailures(r.Clock); observed.observe(k.name(), k.Informer) == nil {
 		c.failures = observed // otherwise the informer has started, as in some tests
@@ -108,7 +121,23 @@ func (k Kind[T]) Controller(r Runtime) *Controller {
 		}
 		watch(of.Informer, Referrer(queue, of.Referrers))
 	}
-	return c
+	return c, nil
+}
+
+// validate returns an error if a required field is not set, or only a part of Finalizer.
+func (k Kind[T]) validate() error {
+	switch {
+	case k.GroupVersionKind.Empty() || k.Informer == nil || k.Lister == nil || k.Client == nil || k.Reconciler == nil || k.Tracker == nil:
+		return errors.New("one of GroupVersionKind, Informer, Lister, Client, Reconciler and Tracker is not set")
+	case k.Finalizer.Finalize == nil && k.Finalizer.Name != "":
+		return fmt.Errorf("the finalizer %s has no function Finalize", k.Finalizer.Name)
+	case k.Finalizer.Finalize != nil && k.Finalizer.Name == "":
+		return errors.New("the function Finalize has no name of a finalizer")
+	}
+	if _, found := reflect.TypeOf(k.Reconciler).MethodByName("Finalize"); found && k.Finalizer.Finalize == nil {
+		return errors.New("the Reconciler has a method Finalize, which nothing calls: set Finalizer")
+	}
+	return nil
 }
 
 func (k Kind[T]) name() string { return strings.ToLower(k.GroupVersionKind.Kind) }

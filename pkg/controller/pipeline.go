@@ -20,7 +20,7 @@ import (
 const recheckJitter = 0.1
 
 // Pipeline reconciles the objects of one kind in the steps of the drawing in doc.go. All fields
-// except FinalizerName, RecheckAfter and Room are required.
+// except Finalizer, Release, RecheckAfter and Room are required.
 type Pipeline[T Object] struct {
 	// Kind is the name of the kind in errors, for example App.
 	Kind string
@@ -30,10 +30,11 @@ type Pipeline[T Object] struct {
 	Client func(namespace string) Client[T]
 	// Store is the cache that Lister reads.
 	Store Store
-	// Reconciler reconciles the kind. If it is a Finalizer too, FinalizerName is required.
+	// Reconciler reconciles the kind.
 	Reconciler Reconciler[T]
-	// FinalizerName is the finalizer of the objects, for example windlass.dev/externaldatabase.
-	FinalizerName string
+	// Finalizer and Release are the same as in Kind.
+	Finalizer Finalizer[T]
+	Release   func(ctx context.Context, key Key) (pending bool, err error)
 	// RecheckAfter is the time after which an object with nothing left to do is reconciled again,
 	// ±10 %, to find drift that causes no event. Zero means never.
 	RecheckAfter time.Duration

@@ -12,7 +12,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// releasing is a painter that is also a Releaser.
+// releasing is a painter of a kind whose children have a finalizer.
 type releasing struct {
 	painter
 	released []controller.Key
@@ -40,6 +40,7 @@ func TestReleaseIsCalledForObjectThatIsGoneOrBeingDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kind := &releasing{err: errors.New("no response")}
 			b := newBench(t, kind)
+			b.pipeline.Release = kind.Release
 			c.change(b)
 			b.deliver()
 			_, err := b.passAsIs()

@@ -34,15 +34,17 @@ var theToy = keyOf("a")
 func newBench(t *testing.T, kind controller.Reconciler[*Toy]) *bench {
 	b := &bench{toyServer: newToyServer(t), clock: clocktesting.NewFakePassiveClock(epoch)}
 	b.pipeline = &controller.Pipeline[*Toy]{
-		Kind:          toyKind.Kind,
-		Lister:        b.lister,
-		Client:        b.client,
-		Store:         b.cache,
-		Reconciler:    kind,
-		FinalizerName: toyFinalizer,
-		Tracker:       controller.NewTracker(),
-		Events:        &b.recorder,
-		Clock:         b.clock,
+		Kind:       toyKind.Kind,
+		Lister:     b.lister,
+		Client:     b.client,
+		Store:      b.cache,
+		Reconciler: kind,
+		Tracker:    controller.NewTracker(),
+		Events:     &b.recorder,
+		Clock:      b.clock,
+	}
+	if kind, ok := kind.(*cleaner); ok {
+		b.pipeline.Finalizer = controller.Finalizer[*Toy]{Name: toyFinalizer, Finalize: kind.Finalize}
 	}
 	b.create(newToy(theToy.Name))
 	return b

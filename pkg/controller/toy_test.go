@@ -90,7 +90,7 @@ func panics() (controller.Result, error) {
 	return controller.Result{}, errors.New(colours[3])
 }
 
-// cleaner is a painter that is also a Finalizer.
+// cleaner is a painter of a kind with a finalizer.
 type cleaner struct {
 	painter
 	finalize func(ctx context.Context, toy *Toy) (controller.Result, error)

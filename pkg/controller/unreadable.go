@@ -72,9 +72,9 @@ func (p *Pipeline[T]) reportUnreadable(ctx context.Context, key Key, cached T, w
 	return Result{}, err
 }
 
-// readable returns the object to pass to the Finalizer: cached or, if cached has no spec, the object
+// readable returns the object to pass to Finalize: cached or, if cached has no spec, the object
 // from the API server. ok is false if the spec cannot be read at all. The caller then removes the
-// finalizer without a call of the Finalizer.
+// finalizer without a call of Finalize.
 func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, ok bool, err error) {
 	why := UnreadableIn(cached)
 	if why == nil {
@@ -88,7 +88,7 @@ func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, o
 		if err != nil {
 			return cached, false, fmt.Errorf("reading %s %s before it is finalized: %w", p.Kind, key, err)
 		}
-		if obj.GetUID() != cached.GetUID() || obj.GetDeletionTimestamp() == nil || !slices.Contains(obj.GetFinalizers(), p.FinalizerName) {
+		if obj.GetUID() != cached.GetUID() || obj.GetDeletionTimestamp() == nil || !slices.Contains(obj.GetFinalizers(), p.Finalizer.Name) {
 			return cached, false, AwaitDeletion()
 		}
 		if UnreadableIn(obj) == nil {

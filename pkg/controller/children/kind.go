@@ -28,8 +28,6 @@ type Kind[T controller.Object, S Scope] struct {
 	// Finish sets the status, and returns the error of the reconcile. err is the error of Prepare, or of the children
 	// that could not be applied.
 	Finish func(s S, err error) error
-	// Release, if it is set, implements controller.Releaser.
-	Release func(ctx context.Context, key controller.Key) (pending bool, err error)
 	// RequeueAfter, if it is set, returns the longest time until the next reconcile, if time alone can change the
 	// status, or 0. It is called after Finish.
 	RequeueAfter func(s S) time.Duration
@@ -92,12 +90,4 @@ func (r *reconciler[T, S]) Reconcile(ctx context.Context, obj T) (controller.Res
 		return controller.Result{}, err
 	}
 	return controller.Result{RequeueAfter: r.kind.RequeueAfter(s)}, nil
-}
-
-// Release implements controller.Releaser.
-func (r *reconciler[T, S]) Release(ctx context.Context, key controller.Key) (pending bool, err error) {
-	if r.kind.Release == nil {
-		return false, nil
-	}
-	return r.kind.Release(ctx, key)
 }

@@ -24,7 +24,7 @@ func New(c kinds.Cluster, r controller.Runtime) (*controller.Controller, error) 
 	if err != nil {
 		return nil, err
 	}
-	return kind.Controller(r), nil
+	return kind.Controller(r)
 }
 
 // declare returns the Kind that declares App to the engine. hasSynced reports whether a cache has synced.
@@ -62,13 +62,13 @@ func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedI
 			Lister:           controller.ListerOf(own.Lister().Apps),
 			Client:           client,
 			Resync:           resync,
+			Release:          run.Release,
 		},
 		References:   []children.Reference[*v1alpha1.App]{refs, dbs, cached, run},
 		Scope:        newScope,
 		Prepare:      reconciler.prepare,
 		Children:     ownedBy(c, run),
 		Finish:       reconciler.finish,
-		Release:      run.Release,
 		RequeueAfter: func(p *scope) time.Duration { return p.requeueAfter },
 	}.Declare()
 }

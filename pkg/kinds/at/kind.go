@@ -28,7 +28,7 @@ func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controll
 	if err != nil {
 		return nil, err
 	}
-	return kind.Controller(r), nil
+	return kind.Controller(r)
 }
 
 // declare returns the Kind that declares At to the engine.
@@ -53,6 +53,7 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 			starts:   newStarts(),
 		},
 		Tracker:    commands.Tracker,
+		Release:    commands.Release,
 		Expected:   expected,
 		Owned:      []cache.SharedIndexInformer{commands.Informer},
 		References: []controller.Reference{commands.Tracked()},

@@ -15,7 +15,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 )
 
-// reconciler reconciles Ats. The Commands release the Pod of an At that does not exist: see controller.Releaser.
+// reconciler reconciles Ats. The Commands release the Pod of an At that does not exist: see controller.Kind.Release.
 type reconciler struct {
 	*runonce.Commands
 	ats    cnatclient.AtsGetter

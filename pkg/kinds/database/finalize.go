@@ -12,7 +12,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Finalize implements controller.Finalizer: it deletes the claim if deletionPolicy is Delete. The other
+// Finalize deletes the claim if deletionPolicy is Delete. The other
 // children are garbage-collected. Kubernetes removes the claim once no Pod uses it.
 //
 // Finalize reads the Database, the StatefulSet and the claim from the API server. The caches are not

@@ -55,7 +55,10 @@ func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controll
 	if err != nil {
 		return nil, err
 	}
-	made := kind.Controller(r)
+	made, err := kind.Controller(r)
+	if err != nil {
+		return nil, err
+	}
 	watched, err := pods.Watched(c.Owned)
 	if err != nil {
 		return nil, err
@@ -91,7 +94,7 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options, look look) (kind 
 		},
 		Reconciler: reconciler,
 		Tracker:    tracker,
-		Finalizer:  finalizerName,
+		Finalizer:  controller.Finalizer[*v1alpha1.Database]{Name: finalizerName, Finalize: reconciler.Finalize},
 		Resync:     resync,
 		Owned:      []cache.SharedIndexInformer{reconciler.secrets.Informer, reconciler.services.Informer, reconciler.statefulSets.Informer},
 		References: []controller.Reference{

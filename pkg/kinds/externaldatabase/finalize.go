@@ -15,7 +15,7 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// Finalize implements controller.Finalizer: it deletes the role and the database if deletionPolicy is
+// Finalize deletes the role and the database if deletionPolicy is
 // Delete. Garbage collection deletes the Secret.
 func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.ExternalDatabase) (controller.Result, error) {
 	err := r.deleteDatabase(ctx, db)

@@ -39,7 +39,10 @@ func New(
 	if err != nil {
 		return nil, err
 	}
-	made := kind.Controller(r)
+	made, err := kind.Controller(r)
+	if err != nil {
+		return nil, err
+	}
 	made.Watch(kind.Informer, forgetful)
 	return made, nil
 }
@@ -64,6 +67,12 @@ func declare(
 	}
 	read := newConnections(secrets.Get, c.Kube.CoreV1())
 	children := c.Secrets().Type(tracker)
+	reconciler := &reconciler{
+		secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1(),
+		databases: databases.Lister(), claims: c.Kube.CoreV1(),
+		refusals: controller.NewRefusals[controller.Key](r.Clock), clock: r.Clock, users: users, events: r.Events,
+		stored: stored,
+	}
 	kind = controller.Kind[*v1alpha1.ExternalDatabase]{
 		GroupVersionKind: groupVersionKind,
 		Informer:         objects,
@@ -71,16 +80,11 @@ func declare(
 		Client: func(namespace string) controller.Client[*v1alpha1.ExternalDatabase] {
 			return c.Windlass.WindlassV1alpha1().ExternalDatabases(namespace)
 		},
-		Reconciler: &reconciler{
-			secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1(),
-			databases: databases.Lister(), claims: c.Kube.CoreV1(),
-			refusals: controller.NewRefusals[controller.Key](r.Clock), clock: r.Clock, users: users, events: r.Events,
-			stored: stored,
-		},
-		Tracker:   tracker,
-		Finalizer: finalizerName,
-		Resync:    resync,
-		Owned:     []cache.SharedIndexInformer{children.Informer},
+		Reconciler: reconciler,
+		Tracker:    tracker,
+		Finalizer:  controller.Finalizer[*v1alpha1.ExternalDatabase]{Name: finalizerName, Finalize: reconciler.Finalize},
+		Resync:     resync,
+		Owned:      []cache.SharedIndexInformer{children.Informer},
 	}
 	for _, informer := range secrets.Informers() {
 		kind.References = append(kind.References, controller.Reference{Informer: informer, Referrers: referrers.Of})

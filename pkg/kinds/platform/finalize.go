@@ -17,9 +17,8 @@ import (
 // event of a deletion is lost.
 const deletionRecheck = 30 * time.Second
 
-// Finalize implements controller.Finalizer: it releases the children of Unmanaged components, and deletes
-// the other children, each before its dependencies. The namespace stays. If the deletion orphans the
-// children, Finalize changes nothing.
+// Finalize releases the children of Unmanaged components, and deletes the other children, each before its dependencies.
+// The namespace stays. If the deletion orphans the children, Finalize changes nothing.
 func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) (controller.Result, error) {
 	if orphans(platform) {
 		return controller.Result{}, nil

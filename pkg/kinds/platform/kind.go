@@ -38,7 +38,7 @@ func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controll
 	if err != nil {
 		return nil, err
 	}
-	return kind.Controller(r), nil
+	return kind.Controller(r)
 }
 
 // declare returns the Kind that declares Platform to the engine.
@@ -58,6 +58,16 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 		return kind, err
 	}
 	known := newKinds(c.Windlass, c.Own, tracker)
+	reconciler := &reconciler{
+		kinds:      known,
+		namespaces: namespaces,
+		tracker:    tracker,
+		refusals:   controller.NewRefusals[attempt](r.Clock),
+		clock:      r.Clock,
+		homes:      c.Kube.CoreV1().Namespaces(),
+		reserved:   o.OwnNamespaces,
+		live:       c.Windlass.WindlassV1alpha1().Platforms().Get,
+	}
 	kind = controller.Kind[*v1alpha1.Platform]{
 		GroupVersionKind: groupVersionKind,
 		Informer:         platforms,
@@ -65,18 +75,9 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 		Client: func(string) controller.Client[*v1alpha1.Platform] {
 			return c.Windlass.WindlassV1alpha1().Platforms()
 		},
-		Reconciler: &reconciler{
-			kinds:      known,
-			namespaces: namespaces,
-			tracker:    tracker,
-			refusals:   controller.NewRefusals[attempt](r.Clock),
-			clock:      r.Clock,
-			homes:      c.Kube.CoreV1().Namespaces(),
-			reserved:   o.OwnNamespaces,
-			live:       c.Windlass.WindlassV1alpha1().Platforms().Get,
-		},
+		Reconciler: reconciler,
 		Tracker:    tracker,
-		Finalizer:  finalizerName,
+		Finalizer:  controller.Finalizer[*v1alpha1.Platform]{Name: finalizerName, Finalize: reconciler.Finalize},
 		Resync:     resync,
 		References: []controller.Reference{{Informer: namespaces.Informer(), Referrers: byNamespace.Of}},
 	}

@@ -192,8 +192,7 @@ func (c *Commands) ReleaseUnowned(ctx context.Context, s State) error {
 	return err
 }
 
-// Release implements controller.Releaser: it releases the Pod of an object that does not exist. pending reports whether
-// an event of the Pod will come.
+// Release releases the Pod of an object that does not exist. pending reports whether an event of the Pod will come.
 func (c *Commands) Release(ctx context.Context, key controller.Key) (pending bool, err error) {
 	pod, err := c.find(ctx, key)
 	if err != nil || pod == nil {
