@@ -2,9 +2,10 @@ package children
 
 import (
 	"context"
-	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/controller"
@@ -25,7 +26,7 @@ type Resource[C Object] struct {
 
 // Type returns the Type that writes children of this resource. tracker records every write.
 func (r Resource[C]) Type(tracker *controller.Tracker) Type[C] {
-	return Type[C]{Kind: r.Kind, ManagedBy: r.ManagedBy, Informer: r.Informer, Cache: CacheOf[C](r.Informer.GetStore()), Client: r.Client, Tracker: tracker}
+	return Type[C]{Resource: r, Cache: CacheOf[C](r.Informer.GetStore()), Tracker: tracker}
 }
 
 // Scope is the state of one reconcile of an owner. The children are derived from it. A type that embeds
@@ -35,17 +36,19 @@ type Scope interface {
 	ChildOwner() Owner
 }
 
-// Declaration is a Child of type C. The child has the name and namespace of its owner.
+// Declaration is a Child of type C. The watch, creation, update and deletion follow from the declaration. Resource and
+// Desired are required. The name of the Declaration is the Kind of its Resource, followed by Suffix.
 type Declaration[S Scope, C Object] struct {
 	// Resource gives access to the objects of the child's type.
 	Resource Resource[C]
-	// Needs are the names of children that are declared before this one: see Step. The name of a Declaration is the
-	// Kind of its Resource.
+	// Suffix is what the name of the child has in addition to the name of its owner, for example "-settings". Children
+	// of one type have different suffixes.
+	Suffix string
+	// Needs are the names of children that are declared before this one: see Step.
 	Needs []string
 	// When reports whether the child is desired. Nil means always.
 	When func(s S) bool
-	// Desired returns the child. The function may leave name and namespace of the child empty. It is
-	// called only if the child is desired.
+	// Desired returns the child without name and namespace. It is called only if the child is desired.
 	Desired func(s S) C
 	// Initially, if it is set, changes the object that Desired returned, before the child is created.
 	Initially func(s S, desired C)
@@ -53,11 +56,13 @@ type Declaration[S Scope, C Object] struct {
 	Keep func(s S, desired, live C)
 	// Hold, if it is set, reports whether the child must not be changed for now.
 	Hold func(s S) bool
-	// Applied, if it is set, is called with the child after Apply succeeded. It is not called if the child
-	// is held and missing, or is neither held nor desired.
+	// Applied, if it is set, is called with the child after it was applied. It is not called if the child is held and
+	// missing, or is neither held nor desired.
 	Applied func(s S, live C)
 	// Yielded are paths of fields that another controller may take over: see Type.
 	Yielded [][]string
+	// Outlives is true if the child stays when its owner is deleted: see Type.
+	Outlives bool
 
 	owned Type[C] // set by Bind
 }
@@ -67,30 +72,50 @@ func Owns[S Scope, C Object](resource Resource[C], desired func(s S) C) *Declara
 	return &Declaration[S, C]{Resource: resource, Desired: desired}
 }
 
+// Type returns the Type that writes the child, for other steps and for a finalizer. Call Type after Declare.
+func (d *Declaration[S, C]) Type() *Type[C] { return &d.owned }
+
 // Bind implements Child.
 func (d *Declaration[S, C]) Bind(tracker *controller.Tracker) Step[S] {
-	d.owned = d.Resource.Type(tracker)
-	d.owned.Yielded = d.Yielded
-	return Step[S]{
-		Name: d.Resource.Kind, Needs: d.Needs, Owned: d.Resource.Informer, Apply: d.apply,
-		Deletes: func(s S) bool { return !d.desired(s) },
+	step := Step[S]{Name: d.Resource.Kind + d.Suffix, Needs: d.Needs}
+	if d.Resource.Informer == nil || d.Resource.Client == nil || d.Desired == nil {
+		return step // Declare returns an error
 	}
+	d.owned = d.Resource.Type(tracker)
+	d.owned.Yielded, d.owned.Outlives = d.Yielded, d.Outlives
+	step.Deletes = func(s S) bool { return d.When != nil && !d.When(s) }
+	step.Apply = d.apply
+	if !d.Outlives {
+		step.Owned = d.Resource.Informer
+		return step
+	}
+	step.References = []controller.Reference{{Informer: d.Resource.Informer, Referrers: d.ownersByName}}
+	return step
 }
 
-func (d *Declaration[S, C]) desired(s S) bool { return d.When == nil || d.When(s) }
+// ownersByName returns the key of the owner that has a child with the name of an object. A child without an owner
+// reference, or an object that has its name, is found by its name.
+func (d *Declaration[S, C]) ownersByName(object metav1.Object) []controller.Key {
+	name, ok := strings.CutSuffix(object.GetName(), d.Suffix)
+	if !ok || name == "" {
+		return nil
+	}
+	return []controller.Key{{Namespace: object.GetNamespace(), Name: name}}
+}
 
 // apply creates or updates the child if it is desired, and deletes it if it is not.
 func (d *Declaration[S, C]) apply(ctx context.Context, s S) error {
 	owner := s.ChildOwner()
+	namespace, name := owner.GetNamespace(), owner.GetName()+d.Suffix
 	if d.Hold != nil && d.Hold(s) {
-		live, err := d.owned.Cache.Get(owner.GetNamespace(), owner.GetName())
+		live, err := d.owned.Cache.Get(namespace, name)
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return d.applied(s, live, err)
 	}
-	if !d.desired(s) {
-		return d.owned.Prune(ctx, owner, owner.GetName())
+	if d.When != nil && !d.When(s) {
+		return d.owned.Prune(ctx, owner, name)
 	}
 	of := d.owned
 	var initially func(C)
@@ -101,13 +126,8 @@ func (d *Declaration[S, C]) apply(ctx context.Context, s S) error {
 		initially = func(desired C) { d.Initially(s, desired) }
 	}
 	desired := d.Desired(s)
-	if name := desired.GetName(); name != "" && name != owner.GetName() {
-		err := fmt.Errorf("the operator has a bug: the desired %s has the name %s, "+
-			"but a declared child must have the name of its owner", d.Resource.Kind, name)
-		return controller.Stalled(err, 0)
-	}
-	desired.SetNamespace(owner.GetNamespace())
-	desired.SetName(owner.GetName())
+	desired.SetNamespace(namespace)
+	desired.SetName(name)
 	live, err := of.Ensure(ctx, owner, desired, initially)
 	return d.applied(s, live, err)
 }

@@ -223,8 +223,10 @@ func TestEnsureRestoresDataAndDoesNotRecordIt(t *testing.T) {
 	kube := fake.NewClientset()
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	secrets := children.Type[*corev1.Secret]{
-		Kind: "Secret", Cache: children.CacheOf[*corev1.Secret](indexer), Tracker: controller.NewTracker(),
-		Client: func(ns string) children.Client[*corev1.Secret] { return kube.CoreV1().Secrets(ns) },
+		Resource: children.Resource[*corev1.Secret]{
+			Kind: "Secret", Client: func(ns string) children.Client[*corev1.Secret] { return kube.CoreV1().Secrets(ns) },
+		},
+		Cache: children.CacheOf[*corev1.Secret](indexer), Tracker: controller.NewTracker(),
 	}
 	wanted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat"}, Data: map[string][]byte{"canary": []byte("tweet"), "b": []byte("b")}}
 	live, err := secrets.Ensure(t.Context(), owner(), wanted, nil)

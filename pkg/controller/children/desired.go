@@ -78,11 +78,3 @@ func (w desiredState[T]) restoreDigests(original, modified, current map[string]a
 		spec[field], _, _ = unstructured.NestedFieldCopy(from, "spec", field)
 	}
 }
-
-// place returns the name under which a Tracker records that the API server keeps other values in a child.
-func (t *Type[T]) place(owner Owner, child T) string {
-	if child.GetName() == owner.GetName() {
-		return t.Kind // the usual case, without an allocation
-	}
-	return t.Kind + "/" + child.GetName()
-}

@@ -69,8 +69,10 @@ func newDock(t *testing.T, cached, live []*appsv1.Deployment) *dock {
 	controllertest.Load(t, d.cache, cached...)
 	d.journal = controllertest.NewJournal(d.kube)
 	d.Type = children.Type[*appsv1.Deployment]{
-		Kind: "Deployment", Cache: lagging{children.CacheOf[*appsv1.Deployment](d.cache), d.store}, Tracker: d.tracker, Yielded: [][]string{{"spec", "replicas"}},
-		Client: func(ns string) children.Client[*appsv1.Deployment] { return d.kube.AppsV1().Deployments(ns) },
+		Resource: children.Resource[*appsv1.Deployment]{
+			Kind: "Deployment", Client: func(ns string) children.Client[*appsv1.Deployment] { return d.kube.AppsV1().Deployments(ns) },
+		},
+		Cache: lagging{children.CacheOf[*appsv1.Deployment](d.cache), d.store}, Tracker: d.tracker, Yielded: [][]string{{"spec", "replicas"}},
 	}
 	return d
 }

@@ -2,9 +2,9 @@ package children
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,7 +14,7 @@ import (
 // Kind declares a kind whose Reconcile applies children. The watches and Reconcile of the kind follow
 // from the declaration. S is the state that the steps of one reconcile share.
 type Kind[T controller.Object, S Scope] struct {
-	// Kind is the declaration without Reconciler, Tracker, Owned and References, which Declare sets.
+	// Kind is the declaration without Reconciler, Tracker and Owned, which Declare derives.
 	controller.Kind[T]
 	// References declare the objects that specs name, and that Prepare reads.
 	References []Reference[T]
@@ -25,12 +25,9 @@ type Kind[T controller.Object, S Scope] struct {
 	Prepare func(ctx context.Context, s S) error
 	// Children are the children in the order in which they are applied. They have different names.
 	Children []Child[S]
-	// Finish sets the status, and returns the error of the reconcile. err is the error of Prepare, or of the children
-	// that could not be applied.
-	Finish func(s S, err error) error
-	// RequeueAfter, if it is set, returns the longest time until the next reconcile, if time alone can change the
-	// status, or 0. It is called after Finish.
-	RequeueAfter func(s S) time.Duration
+	// Finish sets the status, and returns the result of the reconcile. err is the error of Prepare, or of the children
+	// that could not be applied. If there is one, the conditions have it already.
+	Finish func(s S, err error) (controller.Result, error)
 }
 
 // Reference declares objects of one or several types that the specs of a kind name. For example,
@@ -41,18 +38,23 @@ type Reference[T controller.Object] interface {
 	Watches() []controller.Reference
 }
 
-// Declare returns the declaration of the kind for the engine. It returns an error if the children cannot be applied in
-// their order.
-func (k Kind[T, S]) Declare() (controller.Kind[T], error) {
-	declared := k.Kind
+// Declare returns the declaration of the kind for the engine. It returns an error if the declaration is not complete, if
+// it has what Declare derives, or if the children cannot be applied in their order.
+func (k Kind[T, S]) Declare() (declared controller.Kind[T], err error) {
+	declared = k.Kind
+	switch {
+	case k.Scope == nil || k.Finish == nil:
+		return declared, k.invalid(errors.New("Scope or Finish is not set"))
+	case declared.Reconciler != nil || declared.Tracker != nil || declared.Owned != nil:
+		return declared, k.invalid(errors.New("Reconciler, Tracker and Owned follow from the children: do not set them"))
+	}
 	declared.Tracker = controller.NewTracker()
 	r := &reconciler[T, S]{kind: k}
 	declared.Reconciler = r
 	for _, child := range k.Children {
 		step := child.Bind(declared.Tracker)
-		var err error
 		if r.steps, err = r.steps.add(step); err != nil {
-			return declared, fmt.Errorf("declaring kind %s: %w", k.GroupVersionKind.Kind, err)
+			return declared, k.invalid(err)
 		}
 		if step.Owned != nil && !slices.Contains(declared.Owned, step.Owned) {
 			declared.Owned = append(declared.Owned, step.Owned)
@@ -63,6 +65,10 @@ func (k Kind[T, S]) Declare() (controller.Kind[T], error) {
 		declared.References = append(declared.References, reference.Watches()...)
 	}
 	return declared, nil
+}
+
+func (k Kind[T, S]) invalid(why error) error {
+	return fmt.Errorf("declaring kind %s: %w", k.GroupVersionKind.Kind, why)
 }
 
 // reconciler reconciles the objects of a Kind.
@@ -85,9 +91,8 @@ func (r *reconciler[T, S]) Reconcile(ctx context.Context, obj T) (controller.Res
 	if err == nil {
 		err = r.steps.apply(ctx, s)
 	}
-	err = r.kind.Finish(s, err)
-	if err != nil || r.kind.RequeueAfter == nil {
-		return controller.Result{}, err
+	if err != nil {
+		controller.Blocked(err).SetOn(obj)
 	}
-	return controller.Result{RequeueAfter: r.kind.RequeueAfter(s)}, nil
+	return r.kind.Finish(s, err)
 }

@@ -136,8 +136,10 @@ func TestEnsureRestoresServicePortBesidePortOfSameNumber(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kube, indexer := fake.NewClientset(), cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 			services := children.Type[*corev1.Service]{
-				Kind: "Service", Cache: children.CacheOf[*corev1.Service](indexer), Tracker: controller.NewTracker(),
-				Client: func(ns string) children.Client[*corev1.Service] { return kube.CoreV1().Services(ns) },
+				Resource: children.Resource[*corev1.Service]{
+					Kind: "Service", Client: func(ns string) children.Client[*corev1.Service] { return kube.CoreV1().Services(ns) },
+				},
+				Cache: children.CacheOf[*corev1.Service](indexer), Tracker: controller.NewTracker(),
 			}
 			desired := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat"}}
 			desired.Spec.Ports = []corev1.ServicePort{udp, tcp}

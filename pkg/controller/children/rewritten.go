@@ -72,12 +72,12 @@ func member(field, name string) string {
 func (t *Type[T]) noteRewrite(owner Owner, w desiredState[T], returned T) {
 	c, err := t.change(w, returned, t.first())
 	if err != nil || c == nil {
-		t.Tracker.ForgetRewrite(owner.key(), t.place(owner, returned))
+		t.Tracker.ForgetRewrite(owner.key(), t.describe(returned))
 		return
 	}
 	if token, ok := w.tokenAmid(c.differences, returned); ok {
 		note := messageRewritten.Note(t.Kind, returned.GetNamespace()+"/"+returned.GetName(), c.fields())
-		t.Tracker.RecordRewrite(owner.key(), t.place(owner, returned), token, note)
+		t.Tracker.RecordRewrite(owner.key(), t.describe(returned), token, note)
 	}
 }
 
@@ -85,7 +85,7 @@ func (t *Type[T]) noteRewrite(owner Owner, w desiredState[T], returned T) {
 // desired values. Another write would change nothing.
 func (t *Type[T]) isRewritten(owner Owner, w desiredState[T], live T, c *change) bool {
 	token, ok := w.tokenAmid(c.differences, live)
-	return ok && t.Tracker.IsRewrite(owner.key(), t.place(owner, live), token)
+	return ok && t.Tracker.IsRewrite(owner.key(), t.describe(live), token)
 }
 
 // seed is the seed of all tokens. A token has no meaning in another process.

@@ -14,14 +14,14 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Child declares a part of a reconcile: usually one object that each owner of a kind owns, as a Declaration does. S is
+// Child declares a part of a reconcile: an object that each owner of a kind owns (Declaration), or a function (Step). S is
 // the kind's Scope.
 type Child[S Scope] interface {
 	// Bind returns the step that applies the child. tracker records the writes of the step. Declare calls Bind once.
 	Bind(tracker *controller.Tracker) Step[S]
 }
 
-// Step applies a child. A Step is also a Child that writes no object, or none with a Tracker.
+// Step applies a child. A Step is also a Child, for what is no object of its own. It can use the Type of a Declaration.
 type Step[S Scope] struct {
 	// Name identifies the child among the children of the kind.
 	Name string
@@ -52,7 +52,7 @@ type steps[S Scope] []Step[S]
 func (all steps[S]) add(step Step[S]) (steps[S], error) {
 	find := func(name string) int { return slices.IndexFunc(all, func(s Step[S]) bool { return s.Name == name }) }
 	if step.Name == "" || step.Apply == nil {
-		return nil, fmt.Errorf("child %q lacks a name or the function Apply", step.Name)
+		return nil, fmt.Errorf("child %q lacks its name, Resource, Desired or Apply", step.Name)
 	}
 	if find(step.Name) >= 0 {
 		return nil, fmt.Errorf("two children have the name %s", step.Name)

@@ -43,7 +43,7 @@ func (c *crew) member(declaration string) children.Child[voyage] {
 
 // reconcile applies the declared children.
 func (c *crew) reconcile(ctx context.Context, declarations ...string) error {
-	kind := ships(func(_ voyage, failure error) error { return failure })
+	kind := ships()
 	for _, d := range declarations {
 		kind.Children = append(kind.Children, c.member(d))
 	}
@@ -137,11 +137,11 @@ func TestOwnerThatIsGoneHidesOtherErrors(t *testing.T) {
 
 func TestDeclareRejectsChildrenThatCannotBeOrdered(t *testing.T) {
 	for want, declared := range map[string][]string{
-		"two children have the name a":                     {"a", "b", "a"},
-		"child a needs b, which is not declared before it": {"a:b", "b"},
-		"child b needs c, which is not declared before it": {"a", "b:a c"},
-		"child c needs c, which is not declared before it": {"c:c"},
-		`child "" lacks a name or the function Apply`:      {""},
+		"two children have the name a":                        {"a", "b", "a"},
+		"child a needs b, which is not declared before it":    {"a:b", "b"},
+		"child b needs c, which is not declared before it":    {"a", "b:a c"},
+		"child c needs c, which is not declared before it":    {"c:c"},
+		`child "" lacks its name, Resource, Desired or Apply`: {""},
 	} {
 		c := crew{}
 		controllertest.ErrorContains(t, "declaring kind Ship: "+want, c.reconcile(t.Context(), declared...))

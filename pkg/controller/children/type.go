@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/controller"
 )
@@ -27,19 +26,11 @@ type Client[T Object] interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// Type writes the children of one API type. All fields down to Tracker are required, except ManagedBy,
-// and Informer, which only a Declaration needs.
+// Type writes the children of one API type. All fields down to Tracker are required.
 type Type[T Object] struct {
-	// Kind is the type's name in messages, for example Deployment.
-	Kind string
-	// ManagedBy is the same as in Resource.
-	ManagedBy string
-	// Informer fills the cache.
-	Informer cache.SharedIndexInformer
+	Resource[T]
 	// Cache holds the objects with the label controller.ManagedByLabel.
 	Cache Cache[T]
-	// Client returns the client for a namespace.
-	Client func(namespace string) Client[T]
 	// Tracker records every write.
 	Tracker *controller.Tracker
 	// Yielded are paths of fields that another client may take over. A field that is not desired keeps its

@@ -64,12 +64,14 @@ func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedI
 			Resync:           resync,
 			Release:          run.Release,
 		},
-		References:   []children.Reference[*v1alpha1.App]{refs, dbs, cached, run},
-		Scope:        newScope,
-		Prepare:      reconciler.prepare,
-		Children:     ownedBy(c, run),
-		Finish:       reconciler.finish,
-		RequeueAfter: func(p *scope) time.Duration { return p.requeueAfter },
+		References: []children.Reference[*v1alpha1.App]{refs, dbs, cached, run},
+		Scope:      newScope,
+		Prepare:    reconciler.prepare,
+		Children:   ownedBy(c, run),
+		Finish: func(p *scope, err error) (controller.Result, error) {
+			err = reconciler.finish(p, err)
+			return controller.Result{RequeueAfter: p.requeueAfter}, err
+		},
 	}.Declare()
 }
 

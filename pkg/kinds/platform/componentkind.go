@@ -43,7 +43,6 @@ type kind interface {
 // typed implements kind for the API type T.
 type typed[T controller.Object] struct {
 	children.Type[T]
-	informer cache.SharedIndexInformer
 	// build returns the child of a component of this kind.
 	build   func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) T
 	phaseOf func(T) string
@@ -53,13 +52,13 @@ type typed[T controller.Object] struct {
 func newKind[T controller.Object](name string, informer cache.SharedIndexInformer, tracker *controller.Tracker, client func(namespace string) children.Client[T],
 	build func(metav1.ObjectMeta, *v1alpha1.PlatformComponent) T, phase func(T) string,
 ) *typed[T] {
-	k := &typed[T]{informer: informer, build: build, phaseOf: phase}
-	k.Type = children.Type[T]{Kind: name, Custom: true, Tracker: tracker, Cache: children.CacheOf[T](informer.GetStore()), Client: client}
+	k := &typed[T]{children.Resource[T]{Kind: name, Informer: informer, Client: client}.Type(tracker), build, phase}
+	k.Custom = true
 	return k
 }
 
 func (k *typed[T]) name() string                     { return k.Kind }
-func (k *typed[T]) cache() cache.SharedIndexInformer { return k.informer }
+func (k *typed[T]) cache() cache.SharedIndexInformer { return k.Informer }
 func (k *typed[T]) phase(child controller.Object) string {
 	if own, ok := child.(T); ok {
 		return k.phaseOf(own)

@@ -78,15 +78,12 @@ func argumentsIn(c *corev1.ConfigMap) (string, error) {
 	return text, nil
 }
 
-// finish sets the status and returns the error of the reconcile.
-func finish(s *scope, err error) error {
+// finish sets the status, and returns the result of the reconcile.
+func finish(s *scope, err error) (controller.Result, error) {
 	s.memcached.Status.Selector = labels.FormatLabels(selectorOf(s))
-	if err != nil {
-		controller.Blocked(err).SetOn(s.memcached)
-		return err
+	if d := s.deployment; err == nil {
+		s.memcached.Status.Replicas, s.memcached.Status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
+		rollout.Summarize(d, ptr.Deref(d.Spec.Replicas, 1)).SetOn(s.memcached)
 	}
-	d := s.deployment
-	s.memcached.Status.Replicas, s.memcached.Status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
-	rollout.Summarize(d, ptr.Deref(d.Spec.Replicas, 1)).SetOn(s.memcached)
-	return nil
+	return controller.Result{}, err
 }
