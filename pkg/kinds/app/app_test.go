@@ -133,9 +133,10 @@ func TestErrorDeterminesPhase(t *testing.T) {
 			apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), "web", nil), v1alpha1.AppFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			app := example()
-			setBlocked(app, true, c.err)
-			controllertest.Equal(t, "phase", c.phase, app.Status.Phase)
+			f := newFixture(t, example())
+			f.Journal.FailNext("create", "services", c.err)
+			controllertest.ErrorContains(t, c.err.Error(), f.Reconcile().Err)
+			controllertest.Equal(t, "phase", c.phase, f.Object().Status.Phase)
 		})
 	}
 }

@@ -21,11 +21,11 @@ import (
 // Deployment. The operator does not watch that HorizontalPodAutoscaler.
 const autoscalerRecheck = time.Minute
 
-// findAutoscaler sets p.autoscaler to a HorizontalPodAutoscaler of somebody else that scales the Deployment of the
-// App. The operator then does not set the number of replicas. Otherwise, the operator and the HorizontalPodAutoscaler
-// would change the number again and again.
-func (r *reconciler) findAutoscaler(ctx context.Context, p *scope) error {
-	if !p.mayBeScaled() {
+// findAutoscaler finds the HorizontalPodAutoscaler of somebody else that scales the Deployment in o. The operator then
+// does not set the number of replicas. Otherwise, the operator and the HorizontalPodAutoscaler would change the number
+// again and again.
+func (r *reconciler) findAutoscaler(ctx context.Context, p *scope, o *observed) error {
+	if !mayBeScaled(p.app, o.deployment) {
 		return nil
 	}
 	all, err := r.kube.AutoscalingV2().HorizontalPodAutoscalers(p.app.Namespace).List(ctx, metav1.ListOptions{})
@@ -37,27 +37,28 @@ func (r *reconciler) findAutoscaler(ctx context.Context, p *scope) error {
 		if p.Owns(found) || found.DeletionTimestamp != nil || !scales(found, p.app) {
 			continue
 		}
-		if ptr.Deref(p.before.Spec.Replicas, 1) == 0 && !scalesToZero(found) {
+		if ptr.Deref(o.deployment.Spec.Replicas, 1) == 0 && !scalesToZero(found) {
 			continue
 		}
-		if p.autoscaler == nil || found.Name < p.autoscaler.Name { // the list may have any order
-			p.autoscaler = found
+		if o.autoscaler == nil || found.Name < o.autoscaler.Name { // the list may have any order
+			o.autoscaler = found
 		}
 	}
 	return nil
 }
 
-// mayBeScaled reports whether somebody else may scale the Deployment: the operator did not set the number of replicas,
-// or the number differs from the number that the operator set. An App with 0 replicas has no Pods, whatever others set.
-func (p *scope) mayBeScaled() bool {
-	if isAutoscaled(p.app) || !p.hasDeployment() {
+// mayBeScaled reports whether somebody else may scale the Deployment of an App, which may be nil: the operator did not
+// set the number of replicas, or the number differs from the number that the operator set. An App with 0 replicas has
+// no Pods, whatever others set.
+func mayBeScaled(app *v1alpha1.App, d *appsv1.Deployment) bool {
+	if isAutoscaled(app) || d == nil {
 		return false
 	}
-	desired, live := ptr.Deref(p.app.Spec.Replicas, 1), ptr.Deref(p.before.Spec.Replicas, 1)
+	desired, live := ptr.Deref(app.Spec.Replicas, 1), ptr.Deref(d.Spec.Replicas, 1)
 	if desired == 0 {
 		return false
 	}
-	applied := appliedReplicas(p.before)
+	applied := appliedReplicas(d)
 	return applied == nil || *applied == desired && live != desired
 }
 
@@ -88,15 +89,9 @@ func scalesToZero(autoscaler *autoscalingv2.HorizontalPodAutoscaler) bool {
 	return owner != nil && owner.Kind == "ScaledObject"
 }
 
-// autoscalerNote says that p.autoscaler sets the number of Pods. p.autoscaler is not nil.
-func (p *scope) autoscalerNote() controller.Note {
+// autoscalerNote says that the HorizontalPodAutoscaler of somebody else, which is not nil, sets the number of Pods.
+func autoscalerNote(app *v1alpha1.App, other *autoscalingv2.HorizontalPodAutoscaler) controller.Note {
 	target := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"name":%q}`,
-		v1alpha1.SchemeGroupVersion, groupVersionKind.Kind, p.app.Name)
-	return messageAutoscaler.Note(p.autoscaler.Name, p.app.Name, target)
-}
-
-// hasYielded reports whether this reconcile has left the number of replicas to p.autoscaler for the first time.
-func (p *scope) hasYielded() bool {
-	return p.autoscaler != nil && p.deployment != nil &&
-		appliedReplicas(p.before) != nil && appliedReplicas(p.deployment) == nil
+		v1alpha1.SchemeGroupVersion, groupVersionKind.Kind, app.Name)
+	return messageAutoscaler.Note(other.Name, app.Name, target)
 }

@@ -17,7 +17,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 )
 
-// beforeRollout is the Child that runs spec.beforeRollout in a Pod. It sets p.held until the command has succeeded.
+// beforeRollout runs spec.beforeRollout in a Pod.
 //
 // While the status has a run, its command runs at most once, whenever the operator dies. The Pod is created with a
 // scheduling gate, so that it does not run yet. Then its UID is stored in the status, and only then is the gate
@@ -31,52 +31,22 @@ type beforeRollout struct {
 	clock      clock.PassiveClock
 }
 
-// Bind implements children.Child.
+// Bind implements children.Child. The step settles a command while no command may start: see prepare for the others.
 func (b *beforeRollout) Bind(tracker *controller.Tracker) children.Step[*scope] {
 	b.Tracker = tracker
-	return children.Step[*scope]{Name: nameBeforeRollout, Owned: b.Informer, Apply: b.Apply}
+	return children.Step[*scope]{Name: "beforeRollout", Owned: b.Informer, Apply: b.settle}
 }
 
 // Watches implements children.Reference.
 func (b *beforeRollout) Watches() []controller.Reference { return []controller.Reference{b.Tracked()} }
 
-// Apply takes at most one step. p.held says what to report. If the
-// template of an App without a Deployment is held, Apply returns errHeld, so that no other child is applied.
-func (b *beforeRollout) Apply(ctx context.Context, p *scope) error {
-	if p.waiting != nil || p.before != nil && !p.Owns(p.before) {
-		// The Pod lacks an object that it needs, or the Deployment belongs to somebody else.
-		return b.settle(ctx, p)
-	}
-	p.held = b.proceed(ctx, p)
-	if p.held != nil && !p.hasDeployment() {
-		return errHeld
-	}
-	return nil
-}
-
-// errHeld is the error of Apply for an App without a Deployment. As for an App that lacks a Secret, no child is
-// applied.
-var errHeld = errors.New("waiting for beforeRollout")
-
-// held says why the Pod template of an App is not rolled out: an error, or a summary.
-type held struct {
-	err     error
-	summary controller.Summary
-	// requeueAfter is positive if time alone can change the summary.
-	requeueAfter time.Duration
-	// first is true if the status must be stored before anything else happens, even an error of another child.
-	first bool
-}
-
-// storeFirst holds the template until the status is stored.
-func storeFirst(message string) *held {
-	return &held{err: controller.WaitFor(reasonRun, message, controller.Soon), first: true}
-}
-
-// proceed takes the next step. It returns nil if the template may be rolled out.
-func (b *beforeRollout) proceed(ctx context.Context, p *scope) *held {
+// proceed takes at most one step. It holds the template until the command has succeeded.
+func (b *beforeRollout) proceed(ctx context.Context, p *scope) *hold {
 	wanted := p.wantedRun()
-	pod, err := b.observe(ctx, p.app)
+	pod, err := b.Observe(ctx, p.app)
+	if last := runningOf(p.app); err == nil && last != nil && recordOf(p.app, pod) != last {
+		pod, err = b.Live(ctx, p.app) // the cache may be outdated
+	}
 	if err == nil && nextStep(p.app, wanted, pod) == stepCreate {
 		pod, err = b.create(ctx, p, *wanted)
 	}
@@ -84,23 +54,13 @@ func (b *beforeRollout) proceed(ctx context.Context, p *scope) *held {
 		pod, err = b.releaseEnded(ctx, p.app, pod)
 	}
 	if err != nil {
-		return &held{err: err}
+		return &hold{err: err}
 	}
 	return b.act(ctx, p, wanted, pod)
 }
 
-// observe returns the state of the App's Pod. While a command runs, the Pod is the recorded one if the API server has
-// it: the cache may be outdated.
-func (b *beforeRollout) observe(ctx context.Context, app *v1alpha1.App) (runonce.State, error) {
-	pod, err := b.Observe(ctx, app)
-	if last := runningOf(app); err == nil && last != nil && recordOf(app, pod) != last {
-		return b.Live(ctx, app)
-	}
-	return pod, err
-}
-
 // act takes the next step of an App whose Pod is observed.
-func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod runonce.State) *held {
+func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod runonce.State) *hold {
 	switch nextStep(p.app, wanted, pod) {
 	case stepRollOut:
 		return nil
@@ -110,7 +70,7 @@ func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod runo
 		return b.record(ctx, p, pod.Pod)
 	case stepRemove:
 		if err := b.Remove(ctx, pod); err != nil {
-			return &held{err: err}
+			return &hold{err: err}
 		}
 		if wanted == nil {
 			return nil // the Pod does not run
@@ -121,9 +81,9 @@ func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod runo
 		}
 		return waiting
 	case stepFail:
-		return &held{summary: failure(p, *wanted)}
+		return &hold{summary: failure(p, *wanted)}
 	}
-	return &held{err: p.Taken("Pod", pod.Pod)} // stepConflict
+	return &hold{err: p.Taken("Pod", pod.Pod)} // stepConflict
 }
 
 // releaseEnded releases a Pod after the status says how its command ended, a Pod that is deleted before its command has
@@ -140,16 +100,18 @@ func (b *beforeRollout) releaseEnded(ctx context.Context, app *v1alpha1.App, pod
 	return pod, nil
 }
 
-// settle records how a command ended, and releases its Pod, while no template can be rolled out.
+// settle records how a command ended, and releases its Pod, if prepare has started no command because a Pod would lack
+// an object, or because the Deployment belongs to somebody else.
 func (b *beforeRollout) settle(ctx context.Context, p *scope) error {
+	if p.observed.unmet == nil && !p.observed.foreign {
+		return nil
+	}
 	pod, err := b.Observe(ctx, p.app)
-	if err != nil || pod.Pod == nil {
+	if err != nil {
 		return err
 	}
-	if last := runningOf(p.app); last != nil && recordOf(p.app, pod) == last {
-		if pod.End != nil {
-			ended(p, nil, pod.End)
-		}
+	if last := runningOf(p.app); last != nil && pod.End != nil && recordOf(p.app, pod) == last {
+		recordEnd(p.app, pod.End)
 		return nil
 	}
 	_, err = b.releaseEnded(ctx, p.app, pod)
@@ -159,7 +121,7 @@ func (b *beforeRollout) settle(ctx context.Context, p *scope) error {
 // create creates the Pod, and returns its state.
 func (b *beforeRollout) create(ctx context.Context, p *scope, wanted run) (runonce.State, error) {
 	pod, err := b.Create(ctx, p.app, wanted, func() (*corev1.Pod, error) {
-		return desiredRunPod(p.app, p.inputs, wanted), nil
+		return desiredRunPod(p.app, p.observed.contents, wanted), nil
 	})
 	if last := (*runonce.Rejection)(nil); errors.As(err, &last) {
 		err = controller.Warn(pods.Refused(runPodName(p.app), last.Err, "", last.After))
@@ -169,10 +131,10 @@ func (b *beforeRollout) create(ctx context.Context, p *scope, wanted run) (runon
 
 // record creates the ConfigMap of a Pod that does not run yet, and adds the Pod to the status. The next reconcile,
 // which has the stored status, lets the Pod run.
-func (b *beforeRollout) record(ctx context.Context, p *scope, pod *corev1.Pod) *held {
+func (b *beforeRollout) record(ctx context.Context, p *scope, pod *corev1.Pod) *hold {
 	if isGated(pod) && hasConfig(p.app) {
 		if err := b.ensureConfig(ctx, p, pod); err != nil {
-			return &held{err: err}
+			return &hold{err: err}
 		}
 	}
 	addRun(p.app, pod)
@@ -187,7 +149,7 @@ const (
 )
 
 // watch updates the newest run in the status from its Pod.
-func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod runonce.State) *held {
+func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod runonce.State) *hold {
 	last := runningOf(p.app)
 	if recordOf(p.app, pod) != last {
 		// The command may have run, so it does not run again.
@@ -195,13 +157,13 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod ru
 	}
 	pod, err := b.Relabel(ctx, pod, runLabels(p.app))
 	if err != nil {
-		return &held{err: err}
+		return &hold{err: err}
 	}
 	if pod.End != nil {
 		return ended(p, wanted, pod.End)
 	}
 	if pod, err = b.Track(ctx, pod); err != nil {
-		return &held{err: err}
+		return &hold{err: err}
 	}
 	former := wanted == nil || *wanted != runOf(last)
 	if isGated(pod.Pod) && former { // the next reconcile deletes the Pod, unless the spec wants it again
@@ -210,7 +172,7 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod ru
 	}
 	if isGated(pod.Pod) && pod.Pod.DeletionTimestamp == nil {
 		if err := b.OpenGate(ctx, pod, runGate); err != nil {
-			return &held{err: err}
+			return &hold{err: err}
 		}
 		return waitFor(messageRun.Note(pod.Pod.Name, pod.Pod.Namespace))
 	}
@@ -218,7 +180,7 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod ru
 	if pod.Pod.Status.Phase == corev1.PodPending && pod.Pod.Annotations[configAnnotation] == "true" {
 		missing, err := b.keepConfig(ctx, p, pod.Pod, former)
 		if err != nil {
-			return &held{err: err}
+			return &hold{err: err}
 		}
 		problem = cmp.Or(problem, missing)
 		pod.Unwatched = true // no event of its ConfigMap will come
@@ -226,8 +188,9 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod ru
 	if former && problem != nil {
 		last.Message = messageRunReplaced.With(problem.Message)
 		if err := b.Delete(ctx, pod); err != nil {
-			return &held{err: err}
+			return &hold{err: err}
 		}
 	}
-	return &held{summary: runSummary(p.app, pod.Pod, problem, former), requeueAfter: pod.Recheck(pod.RequeueAfter)}
+	summary := runSummary(p.app, pod.Pod, problem, former)
+	return &hold{summary: summary, requeueAfter: pod.Recheck(pod.RequeueAfter)}
 }

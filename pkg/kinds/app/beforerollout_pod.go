@@ -2,15 +2,13 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -45,17 +43,13 @@ func runIn(pod *corev1.Pod) run {
 }
 
 // commandDigest returns a digest of spec.beforeRollout, which is not nil.
-func commandDigest(app *v1alpha1.App) string {
-	text, _ := json.Marshal(app.Spec.BeforeRollout) // marshaling strings cannot fail
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])[:digestLength]
-}
+func commandDigest(app *v1alpha1.App) string { return digestOfJSON(app.Spec.BeforeRollout) }
 
 // desiredRunPod returns the Pod that runs beforeRollout. It has the Pod template of the App, except for the command, the
 // ports, the probe, the shutdown and the name of the ConfigMap. It lacks the labels by which the Service and the
 // Deployment select the Pods of the App.
-func desiredRunPod(app *v1alpha1.App, in inputs, wanted run) *corev1.Pod {
-	template := desiredDeployment(app, in).Spec.Template.DeepCopy() // it may share memory with the App
+func desiredRunPod(app *v1alpha1.App, used contents, wanted run) *corev1.Pod {
+	template := desiredDeployment(app, used).Spec.Template.DeepCopy() // it may share memory with the App
 	container := &template.Spec.Containers[0]
 	container.Name, container.Ports, container.ReadinessProbe = runContainer, nil, nil
 	container.Lifecycle, template.Spec.TerminationGracePeriodSeconds = nil, nil // it serves no requests
@@ -151,7 +145,7 @@ func (b *beforeRollout) ensureConfig(ctx context.Context, p *scope, pod *corev1.
 	if apierrors.IsNotFound(err) {
 		config, err = b.configMaps.ConfigMaps(pod.Namespace).Create(ctx, desiredRunConfig(p.app, pod), metav1.CreateOptions{})
 		if err == nil {
-			b.Tracker.Wrote(keyOf(p.app), "ConfigMap", b.configs, config.ResourceVersion)
+			b.Tracker.Wrote(cache.MetaObjectToName(p.app), "ConfigMap", b.configs, config.ResourceVersion)
 		}
 	}
 	if apierrors.IsAlreadyExists(err) {

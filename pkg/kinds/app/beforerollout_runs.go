@@ -13,7 +13,6 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 )
@@ -65,8 +64,8 @@ func (p *scope) wantedRun() *run {
 	if p.app.Spec.BeforeRollout == nil {
 		return nil
 	}
-	digest := digestOfTemplate(&desiredDeployment(p.app, p.inputs).Spec.Template)
-	if isReleased(p.app, digest) || p.hasDeployment() && lastDigest(p.before) == digest {
+	digest := digestOfTemplate(&desiredDeployment(p.app, p.observed.contents).Spec.Template)
+	if isReleased(p.app, digest) || p.observed.deployment != nil && lastDigest(p.observed.deployment) == digest {
 		return nil
 	}
 	return &run{template: digest, command: commandDigest(p.app)}
@@ -81,6 +80,15 @@ func isReleased(app *v1alpha1.App, digest string) bool {
 		return r.TemplateDigest == digest && r.Phase == v1alpha1.BeforeRolloutSucceeded
 	})
 	return available || succeeded || status.TemplateDigest == digest
+}
+
+// releasedTemplate returns the Pod template that the operator applied last, or nil if it is not known to be released.
+func releasedTemplate(app *v1alpha1.App, live *appsv1.Deployment) *corev1.PodTemplateSpec {
+	last, known := pods.LastTemplate(live)
+	if !known || !isReleased(app, digestOfTemplate(last)) {
+		return nil
+	}
+	return last
 }
 
 // lastDigest returns the digest of the template that the operator desired last for a live Deployment, or "".
@@ -108,18 +116,17 @@ func runningOf(app *v1alpha1.App) *v1alpha1.BeforeRolloutRun {
 
 // findRun returns a run in the status, or nil.
 func findRun(app *v1alpha1.App, wanted run) *v1alpha1.BeforeRolloutRun {
-	for i := range app.Status.BeforeRolloutRuns {
-		if r := &app.Status.BeforeRolloutRuns[i]; runOf(r) == wanted {
-			return r
-		}
-	}
-	return nil
+	return firstRun(app, func(r *v1alpha1.BeforeRolloutRun) bool { return runOf(r) == wanted })
 }
 
 // recordOf returns the run of a Pod in the status, or nil.
 func recordOf(app *v1alpha1.App, pod runonce.State) *v1alpha1.BeforeRolloutRun {
+	return firstRun(app, func(r *v1alpha1.BeforeRolloutRun) bool { return pod.Pod != nil && r.PodUID == pod.Pod.UID })
+}
+
+func firstRun(app *v1alpha1.App, matches func(*v1alpha1.BeforeRolloutRun) bool) *v1alpha1.BeforeRolloutRun {
 	for i := range app.Status.BeforeRolloutRuns {
-		if r := &app.Status.BeforeRolloutRuns[i]; pod.Pod != nil && r.PodUID == pod.Pod.UID {
+		if r := &app.Status.BeforeRolloutRuns[i]; matches(r) {
 			return r
 		}
 	}
@@ -150,34 +157,35 @@ func atMost(text string, size int) string {
 	return strings.ToValidUTF8(text[:min(len(text), size)], "")
 }
 
-// ended records in the status how the newest run has ended. A message that is there already says why the operator has
-// deleted the Pod. If it was the wanted run and failed, nothing follows.
-// Otherwise the next reconcile goes on with the stored status.
-func ended(p *scope, wanted *run, end *runonce.Ending) *held {
-	r := &p.app.Status.BeforeRolloutRuns[0]
-	r.Phase, r.ExitCode = v1alpha1.BeforeRolloutFailed, end.ExitCode
-	r.CompletionTime = ptr.To(metav1.NewTime(end.Time.UTC().Truncate(time.Second)))
-	if end.Succeeded {
+// recordEnd records in the status how the newest run has ended. A message that is there already says why the operator
+// has deleted the Pod.
+func recordEnd(app *v1alpha1.App, how *runonce.Ending) {
+	r := &app.Status.BeforeRolloutRuns[0]
+	r.Phase, r.ExitCode, r.Message = v1alpha1.BeforeRolloutFailed, how.ExitCode, cmp.Or(r.Message, how.Message)
+	r.CompletionTime = ptr.To(metav1.NewTime(how.Time.UTC().Truncate(time.Second)))
+	if how.Succeeded {
 		r.Phase, r.Message = v1alpha1.BeforeRolloutSucceeded, ""
-	} else if r.Message = cmp.Or(r.Message, end.Message); wanted != nil && *wanted == runOf(r) {
-		// The next reconcile, which has the stored status, releases the Pod.
-		return &held{summary: failure(p, *wanted), requeueAfter: controller.Continue().RequeueAfter}
 	}
-	return storeFirst(messageRunEnded.With())
 }
 
-// waitFor holds the template until something changes.
-func waitFor(note controller.Note) *held {
-	return &held{summary: controller.Summary{State: controller.StateProgressing, Note: note}}
+// ended records how the newest run has ended. If it was the wanted run and failed, nothing follows. Otherwise the next
+// reconcile goes on with the stored status.
+func ended(p *scope, wanted *run, how *runonce.Ending) *hold {
+	recordEnd(p.app, how)
+	if !how.Succeeded && wanted != nil && *wanted == runOf(&p.app.Status.BeforeRolloutRuns[0]) {
+		// The next reconcile, which has the stored status, releases the Pod.
+		return &hold{summary: failure(p, *wanted), requeueAfter: controller.Continue().RequeueAfter}
+	}
+	return storeFirst(messageRunEnded.With())
 }
 
 // runSummary returns the summary of an App while the Pod of its newest run exists. problem says why the command does
 // not start, or is nil. former reports whether the run is not the wanted one.
 func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, former bool) controller.Summary {
 	if problem != nil {
-		before := ptr.Deref(conditions.Find(app.Status.Conditions, conditions.Ready), metav1.Condition{})
 		message := messageRunNotStarting.With(pod.Name, problem.Message, pod.Namespace)
-		return controller.Summary{State: controller.StateDegraded, Note: controller.Note{Reason: problem.Reason, Message: problem.WithWords(message, before.Message)}}
+		note := controller.Note{Reason: problem.Reason, Message: problem.WithWords(message, readyOf(app).Message)}
+		return controller.Summary{State: controller.StateDegraded, Note: note}
 	}
 	note := messageRun.Note(pod.Name, pod.Namespace)
 	if former {
@@ -189,11 +197,11 @@ func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, forme
 // failure returns the summary of an App whose wanted run has failed.
 func failure(p *scope, wanted run) controller.Summary {
 	cause, log, logged := strings.Cut(findRun(p.app, wanted).Message, " "+pods.LogWords)
-	former := ""
-	if p.hasDeployment() {
-		former = messageFormerStay.With()
+	stay := ""
+	if p.observed.deployment != nil {
+		stay = messageFormerStay.With()
 	}
-	note := messageRunFailed.Note(cause, former, p.app.Namespace, runPodName(p.app))
+	note := messageRunFailed.Note(cause, stay, p.app.Namespace, runPodName(p.app))
 	if logged {
 		note.Message += " " + pods.LogWords + log
 	}

@@ -14,41 +14,43 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
+// applied is what the children return.
+type applied struct {
+	// deployment is the Deployment after it was applied, or nil.
+	deployment *appsv1.Deployment
+	// drifted is the desired Deployment if another client had changed the Pod template, or nil.
+	drifted *appsv1.Deployment
+}
+
 // The names of children that others need.
 const (
-	nameBeforeRollout = "beforeRollout"
-	nameConfigMap     = "ConfigMap"
-	nameService       = "Service"
+	nameConfigMap = "ConfigMap"
+	nameService   = "Service"
 )
 
-// ownedBy returns the declarations of an App's children, in the order in which they are applied. None is applied before
-// the command that the first Deployment waits for. The Ingress needs the Service, because it must not lead to the Service
-// of somebody else. The other children need neither the Deployment nor each other.
+// ownedBy returns the declarations of an App's children, in the order in which they are applied. The Ingress needs the
+// Service, because it must not lead to the Service of somebody else. Except for the ConfigMap, which the Deployment needs,
+// the other children need neither the Deployment nor each other.
 func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
-	service := children.Owns(c.Services(), by(desiredService))
-	service.Needs = []string{nameBeforeRollout}
 	return []children.Child[*scope]{
 		run,
 		&children.Declaration[*scope, *corev1.ConfigMap]{
 			Resource: c.ConfigMaps(),
-			Needs:    []string{nameBeforeRollout},
-			Hold:     (*scope).holdsConfig,
+			Hold:     holdsConfig,
 			When:     when(hasConfig),
 			Desired:  by(desiredConfigMap),
 		},
 		deploymentOf(c),
-		service,
+		children.Owns(c.Services(), by(desiredService)),
 		ingressOf(c),
 		&children.Declaration[*scope, *autoscalingv2.HorizontalPodAutoscaler]{
 			Resource: c.HorizontalPodAutoscalers(),
-			Needs:    []string{nameBeforeRollout},
 			When:     when(isAutoscaled),
-			Hold:     (*scope).holdsAutoscaler,
+			Hold:     holdsAutoscaler,
 			Desired:  by(desiredAutoscaler),
 		},
 		&children.Declaration[*scope, *policyv1.PodDisruptionBudget]{
 			Resource: c.PodDisruptionBudgets(),
-			Needs:    []string{nameBeforeRollout},
 			When:     when(needsBudget),
 			Desired:  by(desiredDisruptionBudget),
 		},
@@ -56,8 +58,8 @@ func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
 }
 
 // holdsAutoscaler reports whether the App has no Deployment. An autoscaler would scale a Deployment of somebody else.
-func (p *scope) holdsAutoscaler() bool {
-	return isAutoscaled(p.app) && p.deployment == nil && !p.hasDeployment()
+func holdsAutoscaler(p *scope) bool {
+	return isAutoscaled(p.app) && p.applied.deployment == nil && p.observed.deployment == nil
 }
 
 // by and when adapt functions of the App to the fields Desired and When of a Declaration.
@@ -69,19 +71,26 @@ func when(is func(*v1alpha1.App) bool) func(*scope) bool {
 	return func(p *scope) bool { return is(p.app) }
 }
 
+// holdsConfig reports whether the ConfigMap keeps the files that the running Pods mount, because their template must
+// not change. While the Pods lack an object, only an App with beforeRollout keeps its files.
+func holdsConfig(p *scope) bool {
+	held := p.hold != nil && (p.observed.unmet == nil || p.app.Spec.BeforeRollout != nil)
+	return held && contentsIn(p.observed.deployment)[ownConfig] != configOf(p.app)
+}
+
 // deploymentOf declares the Deployment.
 func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 	return &children.Declaration[*scope, *appsv1.Deployment]{
 		Resource: c.Deployments(),
-		Needs:    []string{nameBeforeRollout, nameConfigMap},
-		Hold:     func(p *scope) bool { return p.waiting != nil || p.held != nil && p.kept() == nil },
+		Needs:    []string{nameConfigMap},
+		Hold:     func(p *scope) bool { return p.hold != nil && p.hold.template == nil },
 		Desired: func(p *scope) *appsv1.Deployment {
-			desired := desiredDeployment(p.app, p.inputs)
-			if p.autoscaler != nil {
+			desired := desiredDeployment(p.app, p.observed.contents)
+			if p.observed.autoscaler != nil {
 				desired.Spec.Replicas = nil
 			}
-			if p.held != nil {
-				keepFormerTemplate(desired, p.before, p.kept())
+			if p.hold != nil {
+				holdTemplate(desired, p.observed.deployment, p.hold.template)
 			}
 			return desired
 		},
@@ -92,18 +101,18 @@ func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 		},
 		Keep: func(p *scope, desired, live *appsv1.Deployment) {
 			keepTemplate(p.app, desired, live)
-			p.drifted = nil
+			p.applied.drifted = nil
 			if hasTemplateDrift(p.app.Status.TemplateDigest, desired, live) {
-				p.drifted = desired
+				p.applied.drifted = desired
 			}
-			// An autoscaler does not scale up from 0 replicas. The decision depends on live and not on p.before,
-			// because the autoscaler may have set the number after prepare read p.before.
-			toZero := p.autoscaler != nil && scalesToZero(p.autoscaler)
+			// An autoscaler does not scale up from 0 replicas. The decision depends on live and not on p.observed,
+			// because the autoscaler may have set the number after prepare read the Deployment.
+			toZero := p.observed.autoscaler != nil && scalesToZero(p.observed.autoscaler)
 			if desired.Spec.Replicas == nil && !toZero && ptr.Deref(live.Spec.Replicas, 1) == 0 {
 				desired.Spec.Replicas = ptr.To(least(p.app))
 			}
 		},
-		Applied: func(p *scope, live *appsv1.Deployment) { p.deployment = live },
+		Applied: func(p *scope, live *appsv1.Deployment) { p.applied.deployment = live },
 		Yielded: [][]string{{"spec", "replicas"}, pods.RestartedAt}, // to the autoscaler and to kubectl
 	}
 }

@@ -35,26 +35,29 @@ func newDatabases(c kinds.Cluster, apps cache.SharedIndexInformer, hasSynced fun
 		if app.Spec.DatabaseRef == nil {
 			return nil
 		}
-		return []string{indexed(databaseOf(app), app.Namespace)}
+		kind, name := databaseOf(app)
+		return []string{indexKey(kind, app.Namespace, name)}
 	})
 	if err != nil {
 		return nil, err
 	}
 	own := c.Own.Windlass().V1alpha1()
-	of := map[string]cache.SharedIndexInformer{kindDatabase: own.Databases().Informer(), kindExternalDatabase: own.ExternalDatabases().Informer()}
+	of := map[string]cache.SharedIndexInformer{
+		kindDatabase: own.Databases().Informer(), kindExternalDatabase: own.ExternalDatabases().Informer(),
+	}
 	return &databases{of, index, func(kind string) bool { return hasSynced(of[kind]) }}, nil
 }
 
-// databaseOf returns the database that databaseRef names.
-func databaseOf(app *v1alpha1.App) reference {
-	return reference{kind: cmp.Or(app.Spec.DatabaseRef.Kind, kindDatabase), name: app.Spec.DatabaseRef.Name}
+// databaseOf returns the kind and name of the database that databaseRef names.
+func databaseOf(app *v1alpha1.App) (kind, name string) {
+	return cmp.Or(app.Spec.DatabaseRef.Kind, kindDatabase), app.Spec.DatabaseRef.Name
 }
 
 // Watches implements children.Reference.
 func (d *databases) Watches() (all []controller.Reference) {
 	for kind, informer := range d.of {
 		all = append(all, controller.Reference{Informer: informer, Optional: true, Referrers: func(obj metav1.Object) []controller.Key {
-			return d.apps.Find(indexed(reference{kind: kind, name: obj.GetName()}, obj.GetNamespace()))
+			return d.apps.Find(indexKey(kind, obj.GetNamespace(), obj.GetName()))
 		}})
 	}
 	return all
@@ -62,45 +65,44 @@ func (d *databases) Watches() (all []controller.Reference) {
 
 // get returns the cached database that an App names, or nil.
 func (d *databases) get(app *v1alpha1.App) controller.Object {
-	named := databaseOf(app)
-	informer, ok := d.of[named.kind]
-	if !ok {
-		return nil // the schema does not allow another kind
-	}
-	found, _, err := informer.GetStore().GetByKey(cache.NewObjectName(app.Namespace, named.name).String())
-	if db, ok := found.(controller.Object); ok && err == nil {
-		return db
+	kind, name := databaseOf(app)
+	if informer, ok := d.of[kind]; ok { // the schema does not allow another kind
+		found, _, err := informer.GetStore().GetByKey(cache.NewObjectName(app.Namespace, name).String())
+		if db, ok := found.(controller.Object); ok && err == nil {
+			return db
+		}
 	}
 	return nil
 }
 
 // check returns an error if the Deployment of an App must stay as it is because of databaseRef: if the Secret belongs to
 // another database (a Stalled error), if the database was not found or is being deleted, or if the App has no
-// Deployment yet and the database is not Ready, because its Pods could not log in. present has the observed Secrets.
-// deployed reports whether the App has a Deployment.
+// Deployment yet and the database is not Ready, because its Pods could not log in. inputs has the cached versions of
+// the inputs. deployed reports whether the App has a Deployment.
 //
 // A Database and an ExternalDatabase of the same name have Secrets of the same name. A Secret that no Windlass object
 // controls was created by a user: check accepts it.
-func (d *databases) check(app *v1alpha1.App, present map[reference]controller.Versioned, deployed bool) error {
+func (d *databases) check(app *v1alpha1.App, inputs versions, deployed bool) error {
 	if app.Spec.DatabaseRef == nil {
 		return nil
 	}
-	named := databaseOf(app)
-	owner := ownerOf(present[reference{kind: kindSecret, name: connectionSecret(app)}])
+	kind, name := databaseOf(app)
+	secret := input{kind: kindSecret, name: connectionSecret(app)}
+	owner := ownerOf(inputs[secret.String()])
 	switch {
 	case owner == nil:
 		return nil
-	case owner.Kind != named.kind || owner.Name != named.name:
-		return controller.Stalled(messageOtherDatabase.Error(connectionSecret(app), owner.Kind, owner.Name, named.kind, named.name), 0)
+	case owner.Kind != kind || owner.Name != name:
+		return controller.Stalled(messageOtherDatabase.Error(secret.name, owner.Kind, owner.Name, kind, name), 0)
 	}
 	db := d.get(app)
 	switch {
-	case db == nil && d.synced(named.kind):
-		return controller.Warn(messageDatabaseMissing.Wait(missingRecheck, named.kind, named.name))
+	case db == nil && d.synced(kind):
+		return controller.Warn(messageDatabaseMissing.Wait(missingRecheck, kind, name))
 	case db != nil && db.GetDeletionTimestamp() != nil:
-		return controller.Warn(messageDatabaseTerminating.Wait(0, named.kind, named.name))
+		return controller.Warn(messageDatabaseTerminating.Wait(0, kind, name))
 	case !deployed && (db == nil || !conditions.IsTrue(*db.StatusConditions(), conditions.Ready)):
-		return messageDatabaseNotReady.Wait(0, named.kind, named.name, stateOf(db))
+		return messageDatabaseNotReady.Wait(0, kind, name, stateOf(db))
 	}
 	return nil
 }

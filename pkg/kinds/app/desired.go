@@ -57,9 +57,9 @@ func desiredConfigMap(app *v1alpha1.App) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metaOf(app), Data: app.Spec.Config}
 }
 
-// desiredDeployment returns the Deployment, whose Pods use the inputs in. It leaves replicas unset if the
-// App has an autoscaler.
-func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
+// desiredDeployment returns the Deployment, whose Pods use the given contents of their inputs. It leaves replicas unset
+// if the App has an autoscaler.
+func desiredDeployment(app *v1alpha1.App, used contents) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metaOf(app),
 		Spec: appsv1.DeploymentSpec{
@@ -78,9 +78,9 @@ func desiredDeployment(app *v1alpha1.App, in inputs) *appsv1.Deployment {
 	if app.Spec.Probe == nil {
 		d.Spec.MinReadySeconds = unprobedSeconds
 	}
-	if len(in) > 0 {
-		d.Annotations = map[string]string{inputsAnnotation: in.String()}
-		d.Spec.Template.Annotations = map[string]string{digestAnnotation: in.digest()}
+	if len(used) > 0 {
+		d.Annotations = map[string]string{inputsAnnotation: used.String()}
+		d.Spec.Template.Annotations = map[string]string{digestAnnotation: used.digest()}
 	}
 	setOperatorFields(app, &d.Spec.Template)
 	return d

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -17,43 +17,43 @@ import (
 )
 
 const (
-	// inputsAnnotation on the Deployment has the version and digest of each Secret and ConfigMap that its Pods
-	// use, so that the operator need not read these objects after a restart.
+	// inputsAnnotation on the Deployment has the content of each input of its Pods, so that the operator need not read
+	// the inputs after a restart.
 	inputsAnnotation = "windlass.dev/inputs"
-	// digestAnnotation on the Pod template is a digest of all inputs. A change replaces the Pods.
+	// digestAnnotation on the Pod template is a digest of the contents of all inputs. A change replaces the Pods.
 	digestAnnotation = "windlass.dev/inputs-digest"
-	// ownConfig is the key of spec.config in inputs.
+	// ownConfig is the key of spec.config in contents.
 	ownConfig = "config"
 )
 
-// reference is a Secret or ConfigMap that an App refers to.
-type reference struct {
+// input is a Secret or ConfigMap that the Pods of an App use.
+type input struct {
 	kind, name string
 	optional   bool
 }
 
-// String returns the key of a reference in inputs.
-func (r reference) String() string { return r.kind + "/" + r.name }
+// String returns the key of an input in contents.
+func (i input) String() string { return i.kind + "/" + i.name }
 
 const (
 	kindSecret    = "Secret"
 	kindConfigMap = "ConfigMap"
 )
 
-// referencesOf returns the Secrets and ConfigMaps that the Pods use, each once, sorted by kind and name.
-// An object with several references is optional if all of them are. The Secrets of imagePullSecrets and
-// of the Ingress are not included, because Pods start without them.
-func referencesOf(app *v1alpha1.App) []reference {
-	found := map[string]reference{}
+// inputsOf returns the inputs of the Pods, each once, sorted by kind and name. An input that the spec names several
+// times is optional if it is optional each time. The Secrets of imagePullSecrets and of the Ingress are not included,
+// because Pods start without them.
+func inputsOf(app *v1alpha1.App) []input {
+	found := map[string]input{}
 	add := func(kind, name string, optional *bool) {
 		if kind == kindConfigMap && name == app.Name && hasConfig(app) {
-			return // the App's own ConfigMap, whose key in inputs is ownConfig
+			return // the App's own ConfigMap, whose key in contents is ownConfig
 		}
-		r := reference{kind, name, optional != nil && *optional}
-		if before, ok := found[r.String()]; ok {
-			r.optional = r.optional && before.optional
+		in := input{kind, name, optional != nil && *optional}
+		if before, ok := found[in.String()]; ok {
+			in.optional = in.optional && before.optional
 		}
-		found[r.String()] = r
+		found[in.String()] = in
 	}
 	for _, variable := range app.Spec.Env {
 		if from := variable.ValueFrom; from != nil && from.SecretKeyRef != nil {
@@ -73,52 +73,55 @@ func referencesOf(app *v1alpha1.App) []reference {
 	if app.Spec.DatabaseRef != nil {
 		add(kindSecret, connectionSecret(app), nil)
 	}
-	if len(found) == 0 {
-		return nil // the usual case, without an allocation
-	}
-	return slices.SortedFunc(maps.Values(found), func(a, b reference) int {
+	return slices.SortedFunc(maps.Values(found), func(a, b input) int {
 		return strings.Compare(a.String(), b.String())
 	})
 }
 
-// input identifies the content of a Secret or ConfigMap that the Pods use.
-type input struct {
-	// Version identifies the version of the object in which the operator first read this content. It is empty
-	// for spec.config.
+// content identifies the content of an input.
+type content struct {
+	// Version identifies the version of the input in which the operator first read this content. It is empty for
+	// spec.config.
 	Version string `json:"version,omitempty"`
 	// Digest identifies the content.
 	Digest string `json:"digest"`
 }
 
-// inputs maps each reference of the Pods (reference.String), and ownConfig, to its input.
-type inputs map[string]input
+// contents has the content of each input (input.String), and of spec.config (ownConfig).
+type contents map[string]content
 
-// inputsFrom parses the result of inputs.String. It returns nil for an invalid annotation, so that the
-// operator reads all Secrets and ConfigMaps again.
-func inputsFrom(annotation string) inputs {
-	var in inputs
-	if err := json.Unmarshal([]byte(annotation), &in); err != nil {
+// contentsIn returns the contents in inputsAnnotation of a Deployment. It returns nil for an invalid annotation, so
+// that the operator reads all inputs again.
+func contentsIn(d *appsv1.Deployment) (c contents) {
+	if err := json.Unmarshal([]byte(d.Annotations[inputsAnnotation]), &c); err != nil {
 		return nil
 	}
-	return in
+	return c
 }
 
-// String returns one line of JSON. Equal inputs have equal strings.
-func (in inputs) String() string {
-	text, _ := json.Marshal(in) // marshaling strings cannot fail
+// String returns one line of JSON, the value of inputsAnnotation. Equal contents have equal strings.
+func (c contents) String() string {
+	text, _ := json.Marshal(c) // marshaling strings cannot fail
 	return string(text)
 }
 
-// digest returns a digest of the content of all inputs. It does not depend on their versions.
-func (in inputs) digest() string {
+// digest returns the value of digestAnnotation. It does not depend on the versions of the inputs.
+func (c contents) digest() string {
 	hash := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		hash.Write([]byte(name + "\x00" + in[name].Digest + "\x00"))
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		hash.Write([]byte(name + "\x00" + c[name].Digest + "\x00"))
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:digestLength]
 }
 
 const digestLength = 16
+
+// digestOfJSON returns a digest of a value that can always be marshaled.
+func digestOfJSON(value any) string {
+	text, _ := json.Marshal(value)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])[:digestLength]
+}
 
 // versionOf returns a hash that identifies a version of an object. It does not reveal the UID, which is
 // the key of digestOf.
@@ -140,6 +143,10 @@ func digestOf[V string | []byte](object metav1.Object, data map[string]V) string
 	return hex.EncodeToString(hash.Sum(nil))[:digestLength]
 }
 
-func digestOfConfigMap(c *corev1.ConfigMap) string {
-	return digestOf(c, c.Data) + digestOf(c, c.BinaryData)
+// configOf returns the content of spec.config, or the zero value.
+func configOf(app *v1alpha1.App) (c content) {
+	if hasConfig(app) {
+		c.Digest = digestOf(app, app.Spec.Config)
+	}
+	return c
 }

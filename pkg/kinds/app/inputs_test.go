@@ -4,14 +4,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func TestReferencesListSecretsAndConfigMapsOfPods(t *testing.T) {
+func TestInputsAreSecretsAndConfigMapsOfPods(t *testing.T) {
 	optional := ptr.To(true)
 	app := example(func(app *v1alpha1.App) {
 		app.Spec.Env = []corev1.EnvVar{
@@ -27,17 +30,12 @@ func TestReferencesListSecretsAndConfigMapsOfPods(t *testing.T) {
 		app.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
 		app.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.b", TLSSecretName: "tls"}
 	})
-	want := []reference{{kindConfigMap, "maybe", true}, {kindConfigMap, "settings", false}, {kindSecret, "db-credentials", false}, {kindSecret, "twice", false}}
-	got := referencesOf(app)
-	if len(got) != len(want) {
-		t.Fatalf("got %v", got)
+	want := []input{
+		{kindConfigMap, "maybe", true}, {kindConfigMap, "settings", false},
+		{kindSecret, "db-credentials", false}, {kindSecret, "twice", false},
 	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("wanted %v, got %v", want[i], got[i])
-		}
-	}
-	if keys := referencesIn(app); keys[2] != "default/Secret/db-credentials" {
+	controllertest.Equal(t, "inputs", want, inputsOf(app), cmp.AllowUnexported(input{}))
+	if keys := inputKeys(app); keys[2] != "default/Secret/db-credentials" {
 		t.Errorf("the index has %v", keys)
 	}
 }
@@ -54,14 +52,17 @@ func TestDigestDependsOnContentNotVersion(t *testing.T) {
 	if digest(before) == digest(again) {
 		t.Error("a digest is not keyed: its content could be guessed at")
 	}
-	in := inputs{"Secret/s": {versionOf(before), digest(before)}}
-	controllertest.Equal(t, "inputs that were written and read", in, inputsFrom(in.String()))
-	controllertest.Equal(t, "inputs that somebody has broken", nil, inputsFrom("{"))
-	newer := inputs{"Secret/s": {versionOf(labelled), digest(labelled)}}
+	in := contents{"Secret/s": {versionOf(before), digest(before)}}
+	annotated := func(value string) *appsv1.Deployment {
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{inputsAnnotation: value}}}
+	}
+	controllertest.Equal(t, "contents that were written and read", in, contentsIn(annotated(in.String())))
+	controllertest.Equal(t, "contents that somebody has broken", nil, contentsIn(annotated("{")))
+	newer := contents{"Secret/s": {versionOf(labelled), digest(labelled)}}
 	if in.digest() != newer.digest() || in.String() == newer.String() {
-		t.Error("the digest of all inputs tells versions")
+		t.Error("the digest of all contents tells versions")
 	}
 	if strings.Contains(in.String(), "canary") {
-		t.Error("inputs hold data")
+		t.Error("contents hold data")
 	}
 }

@@ -1,10 +1,14 @@
-// Package app reconciles Apps: it creates, updates and deletes their ConfigMap, Deployment, Service,
-// Ingress, HorizontalPodAutoscaler and PodDisruptionBudget.
+// Package app reconciles Apps: it creates, updates and deletes their ConfigMap, Deployment, Service, Ingress,
+// HorizontalPodAutoscaler and PodDisruptionBudget.
+//
+// A reconcile (reconcile.go) reads what the children of an App depend on (observe.go), runs the command that precedes a
+// rollout (beforerollout.go), applies the children (children.go) and sets the status (status.go).
 package app
 
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -31,7 +35,7 @@ func New(c kinds.Cluster, r controller.Runtime) (*controller.Controller, error) 
 func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedIndexInformer) bool) (kind controller.Kind[*v1alpha1.App], err error) {
 	own := c.Own.Windlass().V1alpha1().Apps()
 	apps := own.Informer()
-	refs, err := newNamed(c, apps)
+	inputs, err := newInputCache(c, apps)
 	if err != nil {
 		return kind, err
 	}
@@ -43,9 +47,7 @@ func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedI
 	if err != nil {
 		return kind, err
 	}
-	client := func(namespace string) controller.Client[*v1alpha1.App] {
-		return c.Windlass.WindlassV1alpha1().Apps(namespace)
-	}
+	client := controller.ClientOf[*v1alpha1.App](c.Windlass.WindlassV1alpha1().Apps)
 	commands, err := runonce.New(c, r, "App", runContainer, runPodSuffix, client)
 	if err != nil {
 		return kind, err
@@ -54,7 +56,10 @@ func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedI
 		Commands: commands, configMaps: c.Kube.CoreV1(), clock: r.Clock,
 		configs: children.CacheOf[*corev1.ConfigMap](c.ConfigMaps().Informer.GetStore()),
 	}
-	reconciler := newReconciler(c, r, refs, dbs, cached)
+	reconciler := &reconciler{
+		kube: c.Kube, inputs: inputs, databases: dbs, beforeRollout: run, pods: cached, clock: r.Clock, events: r.Events,
+		deployments: children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetStore()),
+	}
 	return children.Kind[*v1alpha1.App, *scope]{
 		Kind: controller.Kind[*v1alpha1.App]{
 			GroupVersionKind: groupVersionKind,
@@ -64,14 +69,11 @@ func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedI
 			Resync:           resync,
 			Release:          run.Release,
 		},
-		References: []children.Reference[*v1alpha1.App]{refs, dbs, cached, run},
-		Scope:      newScope,
+		References: []children.Reference[*v1alpha1.App]{inputs, dbs, cached, run},
+		Scope:      func(app *v1alpha1.App, owner children.Owner) *scope { return &scope{Owner: owner, app: app} },
 		Prepare:    reconciler.prepare,
 		Children:   ownedBy(c, run),
-		Finish: func(p *scope, err error) (controller.Result, error) {
-			err = reconciler.finish(p, err)
-			return controller.Result{RequeueAfter: p.requeueAfter}, err
-		},
+		Finish:     reconciler.finish,
 	}.Declare()
 }
 

@@ -1,8 +1,11 @@
 package app
 
 import (
+	"errors"
+
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -21,9 +24,38 @@ func setAddress(app *v1alpha1.App) {
 	app.Status.Selector = labels.SelectorFromSet(selectorOf(app)).String()
 }
 
-// setBlocked sets the status after a reconcile that failed or waits. started says that the Deployment was applied, or that
-// its template waits for beforeRollout.
-func setBlocked(app *v1alpha1.App, started bool, err error) {
+// recordEvents warns about the changes of other clients that the children have reverted or given way to.
+func (r *reconciler) recordEvents(p *scope) {
+	app, was, d := p.app, p.observed.deployment, p.applied.deployment
+	if was == nil || d == nil {
+		return
+	}
+	warn := func(note controller.Note) { r.events.Event(app, corev1.EventTypeWarning, note.Reason, note.Message) }
+	// An admission plugin may make the change again in each write: then nothing was reverted.
+	drifted, written := p.applied.drifted, d.ResourceVersion != was.ResourceVersion
+	if drifted != nil && written && !hasTemplateDrift(app.Status.TemplateDigest, drifted, d) {
+		warn(messageReverted.Note(app.Name, app.Name))
+	}
+	if p.observed.autoscaler != nil && appliedReplicas(was) != nil && appliedReplicas(d) == nil { // for the first time
+		warn(autoscalerNote(app, p.observed.autoscaler))
+	}
+}
+
+// setFailed sets the status after prepare or a child returned an error, and returns the error of the reconcile.
+func setFailed(p *scope, err error) error {
+	switch h := p.hold; {
+	case h == nil:
+	case h.first, errors.Is(err, h): // the status must be stored first, or no child was applied
+		return setHeld(p)
+	default:
+		err = controller.Worst(h.err, err)
+	}
+	return setBlocked(p.app, p.applied.deployment != nil, err)
+}
+
+// setBlocked sets the status after a reconcile that failed or waits, and returns its error. started says that the
+// Deployment was applied, or that its template waits for beforeRollout.
+func setBlocked(app *v1alpha1.App, started bool, err error) error {
 	switch {
 	case controller.Degrades(app, err):
 		app.Status.Phase = v1alpha1.AppFailed
@@ -33,30 +65,60 @@ func setBlocked(app *v1alpha1.App, started bool, err error) {
 		app.Status.Phase = v1alpha1.AppPending
 	}
 	controller.Blocked(err).SetOn(app)
+	return err
 }
 
-// setRollout sets the status from the Deployment and from the problems of its Pods, which may be nil.
+// setHeld sets the status of an App whose Pod template must not change, and returns the error of the reconcile.
+func setHeld(p *scope) error {
+	h := p.hold
+	if h.err != nil {
+		return setBlocked(p.app, p.observed.unmet == nil, h.err)
+	}
+	p.requeueAfter = h.requeueAfter
+	p.app.Status.Phase = phaseOf(h.summary)
+	h.summary.SetOn(p.app)
+	return nil
+}
+
+// setRollout sets the status from the Deployment and from the problems of its Pods, and reports whether they have any.
 // During a rollout, the status gets new numbers of Pods only when the status or the reason of Ready
 // changes, so that a rollout of many Pods does not cost as many writes.
-func setRollout(p *scope, t *podProblems) {
-	app, d := p.app, p.deployment
-	if stillReady(app, p.before, d) {
-		return
+func (r *reconciler) setRollout(p *scope) (problems bool) {
+	app, d, autoscaler := p.app, p.applied.deployment, p.observed.autoscaler
+	found, requeueAfter := r.pods.problemsOf(app, d, r.clock.Now())
+	p.requeueAfter = requeueAfter
+	if autoscaler != nil && (requeueAfter == 0 || requeueAfter > autoscalerRecheck) {
+		p.requeueAfter = autoscalerRecheck
 	}
-	before := ptr.Deref(conditions.Find(app.Status.Conditions, conditions.Ready), metav1.Condition{})
-	needed := neededBy(app, d, p.autoscaler)
+	if stillReady(app, p.observed.deployment, d) {
+		return found != nil
+	}
+	before := readyOf(app)
+	needed := neededBy(app, d, autoscaler)
 	summary := rolloutWith(d, needed)
-	if t != nil {
-		summary = t.describe(app, summary, needed)
+	if found != nil {
+		summary = found.describe(app, summary, needed)
 	}
-	if p.autoscaler != nil && summary.State == controller.StateReady {
-		summary.Message += " " + p.autoscalerNote().Message
+	if autoscaler != nil && summary.State == controller.StateReady {
+		summary.Message += " " + autoscalerNote(app, autoscaler).Message
 	}
 	app.Status.Phase = phaseOf(summary)
 	summary.SetOn(app)
-	after := conditions.Find(app.Status.Conditions, conditions.Ready)
+	after := readyOf(app)
 	if app.Status.Phase == v1alpha1.AppReady || before.Status != after.Status || before.Reason != after.Reason {
 		app.Status.Replicas, app.Status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
+	}
+	return found != nil
+}
+
+// noteAvailable records the template of a Ready App in the status, so that users know what to roll back to.
+func (r *reconciler) noteAvailable(app *v1alpha1.App) {
+	digest, last := app.Status.TemplateDigest, app.Status.LastAvailable
+	if digest == "" || last != nil && last.TemplateDigest == digest {
+		return
+	}
+	app.Status.LastAvailable = &v1alpha1.AvailableTemplate{
+		TemplateDigest: digest, Image: app.Spec.Image, ImageID: r.pods.imageID(app, digest),
 	}
 }
 
@@ -108,7 +170,7 @@ func phaseOf(s controller.Summary) v1alpha1.AppPhase {
 	}
 }
 
-// reasonOf returns the reason of the condition Ready, or "".
-func reasonOf(status *v1alpha1.AppStatus) string {
-	return ptr.Deref(conditions.Find(status.Conditions, conditions.Ready), metav1.Condition{}).Reason
+// readyOf returns the condition Ready of an App, or the zero value.
+func readyOf(app *v1alpha1.App) metav1.Condition {
+	return ptr.Deref(conditions.Find(app.Status.Conditions, conditions.Ready), metav1.Condition{})
 }

@@ -62,47 +62,43 @@ func TestAppSaysWhyPodsAreRefused(t *testing.T) {
 	controllertest.Equal(t, "message", want, s.Message)
 }
 
+// TestAppStaysReadyWithoutChangeOfPods has a Deployment whose controller has not observed the newest generation.
 func TestAppStaysReadyWithoutChangeOfPods(t *testing.T) {
+	same := func(*v1alpha1.App) {}
+	withIngress := func(app *v1alpha1.App) { app.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.example.com", Path: "/"} }
+	unobserved := func(d *appsv1.Deployment) { d.Status.ObservedGeneration-- }
+	scaled := func(d *appsv1.Deployment) { *d.Spec.Replicas = 2 }
+	edited := func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "a" }
+	minReady := func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 1 }
 	for name, c := range map[string]struct {
-		change func(app *v1alpha1.App, was *appsv1.Deployment)
+		drift  func(*appsv1.Deployment) // the operator reverts it
+		change func(*v1alpha1.App)
 		phase  v1alpha1.AppPhase
 	}{
-		"nothing changes": {func(*v1alpha1.App, *appsv1.Deployment) {}, v1alpha1.AppReady},
-		"the number of Pods changes": {func(_ *v1alpha1.App, was *appsv1.Deployment) {
-			was.Spec.Replicas = ptr.To[int32](2)
-		}, v1alpha1.AppDeploying},
-		"the Pod template changes": {func(_ *v1alpha1.App, was *appsv1.Deployment) {
-			was.Spec.Template.Spec.NodeName = "a"
-		}, v1alpha1.AppDeploying},
-		"minReadySeconds changes": {func(_ *v1alpha1.App, was *appsv1.Deployment) {
-			was.Spec.MinReadySeconds = 1
-		}, v1alpha1.AppReady},
-		"the App has a generation that was not observed": {func(app *v1alpha1.App, _ *appsv1.Deployment) {
-			app.Generation = 2
-		}, v1alpha1.AppDeploying},
+		"nothing changes":                                {unobserved, same, v1alpha1.AppReady},
+		"the number of Pods changes":                     {scaled, same, v1alpha1.AppDeploying},
+		"the Pod template changes":                       {edited, same, v1alpha1.AppDeploying},
+		"minReadySeconds changes":                        {minReady, same, v1alpha1.AppReady},
+		"the App has a generation that was not observed": {minReady, withIngress, v1alpha1.AppDeploying},
 	} {
 		t.Run(name, func(t *testing.T) {
-			app := example(func(app *v1alpha1.App) { app.Status.Phase, app.Status.ObservedGeneration = v1alpha1.AppReady, 1 })
-			was := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 5}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](1)}, Status: rolledOut(1)}
-			was.Status.ObservedGeneration = 5
-			is := was.DeepCopy()
-			is.Generation = 6
-			c.change(app, was)
-			setRollout(&scope{app: app, before: was, deployment: is}, nil)
-			controllertest.Equal(t, "phase", c.phase, app.Status.Phase)
+			f := readyFixture(t)
+			f.changeDeployment(c.drift)
+			f.Change(c.change)
+			controllertest.ErrorContains(t, "", f.Reconcile().Err)
+			controllertest.Equal(t, "phase", c.phase, f.Object().Status.Phase)
 		})
 	}
 }
 
 func TestReadyReplicasChangeOnlyWithPhaseOrReason(t *testing.T) {
-	app := example()
-	for _, step := range []struct {
-		ready int32
-		want  int32
-	}{{1, 1}, {2, 1}, {3, 3}} {
-		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](3)}, Status: rolledOut(3)}
-		d.Status.UpdatedReplicas, d.Status.ReadyReplicas = step.ready, step.ready
-		setRollout(&scope{app: app, before: d, deployment: d}, nil)
-		controllertest.Equal(t, "readyReplicas", step.want, app.Status.ReadyReplicas)
+	f := rollingFixture(t, threePods)
+	for _, step := range []struct{ ready, want int32 }{{1, 0}, {2, 0}, {3, 3}} {
+		f.changeDeployment(func(d *appsv1.Deployment) {
+			d.Status = rolledOut(3)
+			d.Status.ObservedGeneration, d.Status.UpdatedReplicas, d.Status.ReadyReplicas = d.Generation, step.ready, step.ready
+		})
+		controllertest.ErrorContains(t, "", f.Reconcile().Err)
+		controllertest.Equal(t, "readyReplicas", step.want, f.Object().Status.ReadyReplicas)
 	}
 }

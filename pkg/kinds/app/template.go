@@ -1,9 +1,6 @@
 package app
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -70,9 +67,7 @@ var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) 
 
 // digestOfTemplate returns the value of templateAnnotation.
 func digestOfTemplate(template *corev1.PodTemplateSpec) string {
-	text, _ := json.Marshal(operatorFields.Without(template)) // marshaling a template cannot fail
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])[:digestLength]
+	return digestOfJSON(operatorFields.Without(template))
 }
 
 // keepTemplate keeps the operator fields of a live Deployment until the App changes its template. Users can write the
@@ -87,13 +82,13 @@ func keepTemplate(app *v1alpha1.App, desired, live *appsv1.Deployment) {
 	operatorFields.Keep(&desired.Spec.Template, last)
 }
 
-// keepFormerTemplate gives a desired Deployment the Pod template that the operator applied last, and the inputs that
-// belong to it. Other fields, such as the number of replicas, still change.
-func keepFormerTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplateSpec) {
+// holdTemplate gives a desired Deployment the Pod template of a hold, and the contents of its inputs. Other fields,
+// such as the number of replicas, still change.
+func holdTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplateSpec) {
 	desired.Spec.Template = *template
 	delete(desired.Annotations, inputsAnnotation)
-	if in, found := live.Annotations[inputsAnnotation]; found {
-		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, inputsAnnotation, in)
+	if used, found := live.Annotations[inputsAnnotation]; found {
+		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, inputsAnnotation, used)
 	}
 }
 

@@ -51,7 +51,7 @@ const unknownUsers = "the list of Apps"
 //   - Pods that have not ended, including Pods that are being deleted, of another template than the Deployment's, or
 //   - a Pod that runs beforeRollout and started before the last rotation.
 func (u *Users) Former(secret *corev1.Secret) (users []string) {
-	found, err := u.apps.GetIndexer().ByIndex(referencesIndex, indexed(reference{kind: kindSecret, name: secret.Name}, secret.Namespace))
+	found, err := u.apps.GetIndexer().ByIndex(inputIndex, indexKey(kindSecret, secret.Namespace, secret.Name))
 	if err != nil || !u.hasSynced(u.apps) || !u.hasSynced(u.deployed) || !u.hasSynced(u.running) {
 		return []string{unknownUsers}
 	}
@@ -67,13 +67,7 @@ func (u *Users) Former(secret *corev1.Secret) (users []string) {
 
 // deploysFormer reports whether the Deployment of an App, or one of its Pods, may use a former content of a Secret.
 func (u *Users) deploysFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
-	cached := podCache{u.running}
-	var left []*corev1.Pod
-	for _, pod := range cached.of(app, podIndex) {
-		if !hasEnded(pod) {
-			left = append(left, pod)
-		}
-	}
+	left := slices.DeleteFunc((&podCache{u.running}).of(app, podIndex), hasEnded)
 	d, err := u.deployments.Get(app.Namespace, app.Name)
 	if err != nil { // also if the Deployment is not cached because it exceeds a budget
 		return len(left) > 0
@@ -84,12 +78,9 @@ func (u *Users) deploysFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
 	if !deploysCurrent(d, secret) || !hasReplaced(d) {
 		return true
 	}
-	for _, pod := range left {
-		if pod.Annotations[digestAnnotation] != d.Spec.Template.Annotations[digestAnnotation] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(left, func(pod *corev1.Pod) bool {
+		return pod.Annotations[digestAnnotation] != d.Spec.Template.Annotations[digestAnnotation]
+	})
 }
 
 // hasReplaced reports whether the controller of Deployments has replaced all Pods of former templates. The status of the
@@ -103,11 +94,11 @@ func hasReplaced(d *appsv1.Deployment) bool {
 // deploysCurrent reports whether the template of a Deployment is for the current content of a Secret, or does not use the
 // Secret.
 func deploysCurrent(d *appsv1.Deployment, secret *corev1.Secret) bool {
-	in := inputsFrom(d.Annotations[inputsAnnotation])
-	if in == nil || in.digest() != d.Spec.Template.Annotations[digestAnnotation] {
+	all := contentsIn(d)
+	if all == nil || all.digest() != d.Spec.Template.Annotations[digestAnnotation] {
 		return false
 	}
-	used, found := in[reference{kind: kindSecret, name: secret.Name}.String()]
+	used, found := all[input{kind: kindSecret, name: secret.Name}.String()]
 	return !found || used.Digest == digestOf(secret, secret.Data)
 }
 

@@ -1,0 +1,161 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/references"
+	"windlass.dev/windlass/pkg/kinds"
+)
+
+// inputCache finds and reads the inputs of Apps. The caches hold only the metadata of inputs that the operator did not
+// create.
+type inputCache struct {
+	core coreclient.CoreV1Interface
+	of   map[string]references.Named // by kind
+	apps references.Index
+	// memo has the results of get. It holds no data of Secrets, only digests, which are also in an annotation of the
+	// Deployment.
+	memo *references.Memo[content]
+}
+
+const (
+	// inputIndex is the index of Apps by their inputs.
+	inputIndex = "inputs"
+	// maxContents limits how many contents an inputCache remembers: more than there are in a large cluster, because
+	// beyond that each reconcile of an App would read its inputs again.
+	maxContents = 1 << 16
+)
+
+func newInputCache(c kinds.Cluster, apps cache.SharedIndexInformer) (*inputCache, error) {
+	index, err := references.NewIndex(apps, inputIndex, inputKeys)
+	if err != nil {
+		return nil, err
+	}
+	core := corev1.SchemeGroupVersion
+	secrets, err := references.NewNamed(c.Others, core.WithResource("secrets"), c.Secrets().Informer)
+	if err != nil {
+		return nil, err
+	}
+	configMaps, err := references.NewNamed(c.Others, core.WithResource("configmaps"), c.ConfigMaps().Informer)
+	if err != nil {
+		return nil, err
+	}
+	of := map[string]references.Named{kindSecret: secrets, kindConfigMap: configMaps}
+	return &inputCache{c.Kube.CoreV1(), of, index, references.NewMemo[content](maxContents)}, nil
+}
+
+// inputKeys returns the keys of the inputs of an App in inputIndex.
+func inputKeys(app *v1alpha1.App) (keys []string) {
+	for _, in := range inputsOf(app) {
+		keys = append(keys, indexKey(in.kind, app.Namespace, in.name))
+	}
+	return keys
+}
+
+// indexKey returns the key of an object in the indexes of Apps.
+func indexKey(kind, namespace, name string) string { return namespace + "/" + kind + "/" + name }
+
+// Watches implements children.Reference.
+func (c *inputCache) Watches() (all []controller.Reference) {
+	for kind, named := range c.of {
+		referrers := func(obj metav1.Object) []controller.Key {
+			return c.apps.Find(indexKey(kind, obj.GetNamespace(), obj.GetName()))
+		}
+		for _, informer := range named.Informers() {
+			all = append(all, controller.Reference{Informer: informer, Referrers: referrers})
+		}
+	}
+	return all
+}
+
+// versions has the cached version of each input (input.String) that exists.
+type versions map[string]controller.Versioned
+
+// find returns the cached versions of the inputs of an App, and the required inputs that are missing.
+func (c *inputCache) find(app *v1alpha1.App) (found versions, missing []string, err error) {
+	found = versions{}
+	for _, in := range inputsOf(app) {
+		switch version, err := c.of[in.kind].Get(app.Namespace, in.name); {
+		case err == nil:
+			found[in.String()] = version
+		case !apierrors.IsNotFound(err):
+			return nil, nil, fmt.Errorf("reading %s %s/%s from the caches: %w", in.kind, app.Namespace, in.name, err)
+		case !in.optional:
+			missing = append(missing, in.kind+" "+in.name)
+		}
+	}
+	return found, missing, nil
+}
+
+// read returns the contents of the inputs of an App. last has the contents in the annotation of the Deployment.
+func (c *inputCache) read(ctx context.Context, app *v1alpha1.App, found versions, last contents) (contents, error) {
+	all := contents{}
+	if config := configOf(app); config != (content{}) {
+		all[ownConfig] = config
+	}
+	for _, in := range inputsOf(app) {
+		key := in.String()
+		now, err := c.contentOf(ctx, in, app.Namespace, found[key], last[key])
+		if err != nil {
+			return nil, fmt.Errorf("reading %s %s/%s: %w", in.kind, app.Namespace, in.name, err)
+		}
+		if now != (content{}) {
+			all[key] = now
+		}
+	}
+	return all, nil
+}
+
+// contentOf returns the content of an input, or the zero value if the input does not exist. version is its cached
+// version, or nil. last is its last content, or the zero value.
+//
+// contentOf reads the input only if its version has changed since last, or if no cache has an input that existed: while
+// the managed-by label of an object changes, neither cache may have the object, and the Pods must not be replaced. If
+// the content is the same as last, contentOf returns last with its version, so that a change of metadata costs no
+// write.
+func (c *inputCache) contentOf(
+	ctx context.Context, in input, namespace string, version controller.Versioned, last content,
+) (now content, err error) {
+	get := func(ctx context.Context) (content, error) { return c.get(ctx, in, namespace) }
+	switch {
+	case version == nil && last == content{}:
+		return last, nil
+	case version == nil:
+		if now, err = get(ctx); apierrors.IsNotFound(err) {
+			return content{}, nil
+		}
+	case last.Version == versionOf(version):
+		return last, nil
+	default:
+		now, err = c.memo.Of(ctx, version, get) // all Apps share the result
+	}
+	if err == nil && now.Digest == last.Digest {
+		return last, nil
+	}
+	return now, err
+}
+
+// get reads an input from the API server.
+func (c *inputCache) get(ctx context.Context, in input, namespace string) (content, error) {
+	if in.kind == kindConfigMap {
+		live, err := c.core.ConfigMaps(namespace).Get(ctx, in.name, metav1.GetOptions{})
+		if err != nil {
+			return content{}, err
+		}
+		return content{versionOf(live), digestOf(live, live.Data) + digestOf(live, live.BinaryData)}, nil
+	}
+	live, err := c.core.Secrets(namespace).Get(ctx, in.name, metav1.GetOptions{})
+	if err != nil {
+		return content{}, err
+	}
+	return content{versionOf(live), digestOf(live, live.Data)}, nil
+}

@@ -1,0 +1,53 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+)
+
+// observed is what a reconcile has read before it writes anything. It does not change afterwards.
+type observed struct {
+	// deployment is the cached Deployment of the App, or nil.
+	deployment *appsv1.Deployment
+	// foreign reports whether the cached Deployment with the name of the App belongs to somebody else.
+	foreign bool
+	// unmet says which object the Pods need and lack, or is nil. If it is set, contents and autoscaler are not known.
+	unmet error
+	// contents has the contents of the inputs of the Pods.
+	contents contents
+	// autoscaler is the HorizontalPodAutoscaler of somebody else that sets the number of Pods, or nil.
+	autoscaler *autoscalingv2.HorizontalPodAutoscaler
+}
+
+// missingRecheck is how often an App is reconciled while a Secret or ConfigMap is missing, in case the event of its
+// creation is lost.
+const missingRecheck = 5 * time.Second
+
+// observe reads what the children depend on.
+func (r *reconciler) observe(ctx context.Context, p *scope) (o observed, err error) {
+	var last contents
+	d, err := r.deployments.Get(p.app.Namespace, p.app.Name)
+	if err == nil && p.Owns(d) { // another error than NotFound is reported when the Deployment is applied
+		o.deployment, last = d, contentsIn(d)
+	}
+	o.foreign = err == nil && o.deployment == nil
+	found, missing, err := r.inputs.find(p.app)
+	if err != nil {
+		return o, err
+	}
+	o.unmet = r.databases.check(p.app, found, o.deployment != nil)
+	if len(missing) > 0 {
+		o.unmet = messageMissing.Wait(missingRecheck, strings.Join(missing, ", "))
+	}
+	if o.unmet != nil {
+		return o, nil
+	}
+	if o.contents, err = r.inputs.read(ctx, p.app, found, last); err != nil {
+		return o, err
+	}
+	return o, r.findAutoscaler(ctx, p, &o)
+}
