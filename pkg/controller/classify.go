@@ -55,8 +55,6 @@ func classify(result Result, err error) outcome {
 		return o
 	case errors.As(err, &joined):
 		return joined.outcome()
-	case errors.As(err, &behind):
-		return outcome{name: OutcomeConflict, retry: quickly, quiet: true}
 	case errors.Is(err, context.Canceled):
 		return outcome{name: OutcomePostponed, retry: backoff, quiet: true}
 	case errors.As(err, &postponed):
@@ -78,7 +76,7 @@ func classify(result Result, err error) outcome {
 			o.lane = Urgent
 		}
 		return o.in(wait.after)
-	case apierrors.IsConflict(err):
+	case errors.As(err, &behind), apierrors.IsConflict(err):
 		return outcome{name: OutcomeConflict, retry: quickly, quiet: true}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// Nothing can be created in this namespace any more. The namespace controller soon deletes the object itself.

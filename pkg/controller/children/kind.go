@@ -46,7 +46,7 @@ func (k Kind[T, S]) Declare() (declared controller.Kind[T], err error) {
 	case k.Scope == nil || k.Finish == nil:
 		return declared, k.invalid(errors.New("Scope or Finish is not set"))
 	case declared.Reconciler != nil || declared.Tracker != nil || declared.Owned != nil:
-		return declared, k.invalid(errors.New("Reconciler, Tracker and Owned follow from the children: do not set them"))
+		return declared, k.invalid(errors.New("do not set Reconciler, Tracker and Owned, which follow from the children"))
 	}
 	declared.Tracker = controller.NewTracker()
 	r := &reconciler[T, S]{kind: k}

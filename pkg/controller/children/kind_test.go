@@ -105,13 +105,13 @@ func TestInvalidDeclarationIsRejected(t *testing.T) {
 		"a child without desired state": {
 			ships(child(func(d *children.Declaration[voyage, *appsv1.Deployment]) { d.Desired = nil })), `child "Deployment" lacks its name, Resource, Desired`,
 		},
-		"another Tracker": {func() children.Kind[*ship, voyage] { k := ships(); k.Tracker = controller.NewTracker(); return k }(), "Reconciler, Tracker and Owned follow"},
+		"another Tracker": {func() children.Kind[*ship, voyage] { k := ships(); k.Tracker = controller.NewTracker(); return k }(), "do not set Reconciler, Tracker and Owned"},
 		"a watch too many": {
 			func() children.Kind[*ship, voyage] {
 				k := ships()
 				k.Owned = append(k.Owned, deployments.Informer)
 				return k
-			}(), "Reconciler, Tracker and Owned follow",
+			}(), "do not set Reconciler, Tracker and Owned",
 		},
 		"no function that sets the status": {func() children.Kind[*ship, voyage] { k := ships(); k.Finish = nil; return k }(), "Scope or Finish is not set"},
 	} {
