@@ -71,9 +71,7 @@ func TestReconcileCreatesChildren(t *testing.T) {
 func TestReconcileOfReadyAppWritesNothing(t *testing.T) {
 	f := newFixture(t, example(withDatabase), secret("db-credentials"))
 	for range 2 {
-		if r := f.Reconcile(); r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		controllertest.ErrorContains(t, "", f.Reconcile().Err)
 		f.rollOut()
 	}
 	controllertest.Equal(t, "phase", v1alpha1.AppReady, f.Object().Status.Phase)
@@ -143,9 +141,7 @@ func TestErrorDeterminesPhase(t *testing.T) {
 
 func TestReconcileRepairsRunningAppWhileSecretIsMissing(t *testing.T) {
 	f := newFixture(t, example(withDatabase), secret("db-credentials"))
-	if r := f.Reconcile(); r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	f.rollOut()
 	f.Remove(secret("db-credentials"), kindtest.Get[*corev1.Service](f.Cluster, "default", "web"))
 	r := f.Reconcile()
@@ -159,9 +155,7 @@ func TestReconcileRepairsRunningAppWhileSecretIsMissing(t *testing.T) {
 // TestReconcileKeepsReplicasThatAutoscalerSets changes the replicas while a reconcile reads a Secret.
 func TestReconcileKeepsReplicasThatAutoscalerSets(t *testing.T) {
 	f := newFixture(t, example(withAllChildren), secret("db-credentials"))
-	if r := f.Reconcile(); r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	f.changeDeployment(func(d *appsv1.Deployment) {
 		d.Annotations[inputsAnnotation] = ""
 		d.Spec.Replicas = ptr.To[int32](0)
@@ -173,24 +167,18 @@ func TestReconcileKeepsReplicasThatAutoscalerSets(t *testing.T) {
 		controllertest.Load(t, f.Deployments().Informer.GetStore(), f.deployment())
 		return false, nil, nil
 	})
-	if r := f.ReconcileAsCached(); r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	controllertest.ErrorContains(t, "", f.ReconcileAsCached().Err)
 	controllertest.Equal(t, "replicas", 5, *f.deployment().Spec.Replicas)
 }
 
 func TestAutoscalingStartsAtMinimumAfterZeroReplicas(t *testing.T) {
 	f := newFixture(t, example(func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](0) }))
-	if r := f.Reconcile(); r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	f.Change(func(app *v1alpha1.App) {
 		app.Spec.Autoscaling = &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 3}
 	})
 	for range 2 { // the second reconcile no longer sets the number
-		if r := f.Reconcile(); r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		controllertest.ErrorContains(t, "", f.Reconcile().Err)
 		controllertest.Equal(t, "replicas", 2, *f.deployment().Spec.Replicas)
 	}
 	if strings.Contains(f.deployment().Annotations[children.RecordAnnotation], `"replicas"`) {

@@ -35,9 +35,7 @@ func TestPodsWithoutReadinessProbeCountAfterSomeSeconds(t *testing.T) {
 		{"App that loses its probe", withoutProbe, 5},
 	} {
 		f.Change(step.change)
-		if r := f.Reconcile(); r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		controllertest.ErrorContains(t, "", f.Reconcile().Err)
 		controllertest.Equal(t, "minReadySeconds of an "+step.what, step.seconds, f.deployment().Spec.MinReadySeconds)
 	}
 }

@@ -83,9 +83,7 @@ func readyFixture(t testing.TB, changes ...func(*v1alpha1.App)) fixture {
 	t.Helper()
 	f := newFixture(t, example(changes...), secret("db-credentials"))
 	for range 3 {
-		if r := f.Reconcile(); r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		controllertest.ErrorContains(t, "", f.Reconcile().Err)
 		f.rollOut()
 	}
 	f.Observe()

@@ -56,9 +56,7 @@ func (f fixture) runs() corev1.ContainerState {
 func rollingFixture(t testing.TB, changes ...func(*v1alpha1.App)) fixture {
 	t.Helper()
 	f := newFixture(t, example(changes...))
-	if r := f.Reconcile(); r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	f.changeDeployment(func(d *appsv1.Deployment) {
 		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1}
 	})
