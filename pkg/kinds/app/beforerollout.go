@@ -165,8 +165,8 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod ru
 	if pod, err = b.Track(ctx, pod); err != nil {
 		return &hold{err: err}
 	}
-	former := wanted == nil || *wanted != runOf(last)
-	if isGated(pod.Pod) && former { // the next reconcile deletes the Pod, unless the spec wants it again
+	outdated := wanted == nil || *wanted != runOf(last)
+	if isGated(pod.Pod) && outdated { // the next reconcile deletes the Pod, unless the spec wants it again
 		p.app.Status.BeforeRolloutRuns = p.app.Status.BeforeRolloutRuns[1:]
 		return storeFirst(messageRunDeletion.With(pod.Pod.Name))
 	}
@@ -178,19 +178,19 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod ru
 	}
 	problem := pod.Problem
 	if pod.Pod.Status.Phase == corev1.PodPending && pod.Pod.Annotations[configAnnotation] == "true" {
-		missing, err := b.keepConfig(ctx, p, pod.Pod, former)
+		missing, err := b.keepConfig(ctx, p, pod.Pod, outdated)
 		if err != nil {
 			return &hold{err: err}
 		}
 		problem = cmp.Or(problem, missing)
 		pod.Unwatched = true // no event of its ConfigMap will come
 	}
-	if former && problem != nil {
+	if outdated && problem != nil {
 		last.Message = messageRunReplaced.With(problem.Message)
 		if err := b.Delete(ctx, pod); err != nil {
 			return &hold{err: err}
 		}
 	}
-	summary := runSummary(p.app, pod.Pod, problem, former)
+	summary := runSummary(p.app, pod.Pod, problem, outdated)
 	return &hold{summary: summary, requeueAfter: pod.Recheck(pod.RequeueAfter)}
 }

@@ -166,7 +166,9 @@ func (b *beforeRollout) ensureConfig(ctx context.Context, p *scope, pod *corev1.
 // ConfigMap again. If the Pod is of a previous run, whose files are no longer known, it returns a problem instead, so
 // that the Pod is deleted. Otherwise it returns nil. The caches may be outdated, and somebody may have removed the label
 // by which they select objects: keepConfig reads both objects from the API server first.
-func (b *beforeRollout) keepConfig(ctx context.Context, p *scope, pod *corev1.Pod, former bool) (*pods.Problem, error) {
+func (b *beforeRollout) keepConfig(
+	ctx context.Context, p *scope, pod *corev1.Pod, outdated bool,
+) (*pods.Problem, error) {
 	if _, err := b.configs.Get(pod.Namespace, pod.Name); !apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -183,7 +185,7 @@ func (b *beforeRollout) keepConfig(ctx context.Context, p *scope, pod *corev1.Po
 		return nil, err
 	case live.Pod == nil || live.Pod.ResourceVersion != pod.ResourceVersion:
 		return nil, nil // an event of the Pod will come
-	case !former:
+	case !outdated:
 		return nil, b.ensureConfig(ctx, p, pod)
 	}
 	note := messageRunConfigMissing.Note(pod.Name)

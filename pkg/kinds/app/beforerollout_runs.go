@@ -180,16 +180,16 @@ func ended(p *scope, wanted *run, how *runonce.Ending) *hold {
 }
 
 // runSummary returns the summary of an App while the Pod of its newest run exists. problem says why the command does
-// not start, or is nil. former reports whether the run is not the wanted one.
-func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, former bool) controller.Summary {
+// not start, or is nil. outdated reports whether the run is not the wanted one.
+func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, outdated bool) controller.Summary {
 	if problem != nil {
 		message := messageRunNotStarting.With(pod.Name, problem.Message, pod.Namespace)
 		note := controller.Note{Reason: problem.Reason, Message: problem.WithWords(message, readyOf(app).Message)}
 		return controller.Summary{State: controller.StateDegraded, Note: note}
 	}
 	note := messageRun.Note(pod.Name, pod.Namespace)
-	if former {
-		note = messageFormerRun.Note(pod.Name, pod.Namespace)
+	if outdated {
+		note = messageOutdatedRun.Note(pod.Name, pod.Namespace)
 	}
 	return waitFor(note).summary
 }
@@ -197,11 +197,11 @@ func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, forme
 // failure returns the summary of an App whose wanted run has failed.
 func failure(p *scope, wanted run) controller.Summary {
 	cause, log, logged := strings.Cut(findRun(p.app, wanted).Message, " "+pods.LogWords)
-	stay := ""
+	former := ""
 	if p.observed.deployment != nil {
-		stay = messageFormerStay.With()
+		former = messageFormerStay.With()
 	}
-	note := messageRunFailed.Note(cause, stay, p.app.Namespace, runPodName(p.app))
+	note := messageRunFailed.Note(cause, former, p.app.Namespace, runPodName(p.app))
 	if logged {
 		note.Message += " " + pods.LogWords + log
 	}

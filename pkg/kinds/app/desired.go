@@ -1,6 +1,7 @@
 package app
 
 import (
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -139,13 +140,9 @@ func environment(app *v1alpha1.App) []corev1.EnvVar {
 	if app.Spec.DatabaseRef == nil {
 		return app.Spec.Env
 	}
-	said := map[string]bool{}
-	for _, variable := range app.Spec.Env {
-		said[variable.Name] = true
-	}
 	var env []corev1.EnvVar
 	for _, variable := range credentials.Variables {
-		if said[variable.Name] {
+		if slices.ContainsFunc(app.Spec.Env, func(e corev1.EnvVar) bool { return e.Name == variable.Name }) {
 			continue
 		}
 		env = append(env, corev1.EnvVar{Name: variable.Name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{

@@ -40,7 +40,7 @@ var (
 
 	messageRun = Messages.Declare(reasonRun, "Pod {pod} runs beforeRollout. The operator rolls out the Pod template after the command has succeeded. To stop the command, run `kubectl delete pod -n {namespace} {pod}`; the run then counts as failed.",
 		"Wait. To stop the command, delete the Pod: the run then counts as failed.")
-	messageFormerRun = Messages.Declare(reasonRun,
+	messageOutdatedRun = Messages.Declare(reasonRun,
 		"Pod {pod} runs beforeRollout for an earlier spec. The operator waits until the command ends. To stop it, run `kubectl delete pod -n {namespace} {pod}`.",
 		"Wait, or delete the Pod.")
 	messageRunDeletion = Messages.Declare(reasonRun, "Pod {pod} of the former run is being deleted. Then beforeRollout runs for the new Pod template.",

@@ -16,6 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
+	"windlass.dev/windlass/pkg/controller/references"
 	"windlass.dev/windlass/pkg/kinds"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
@@ -23,34 +24,22 @@ import (
 // podCache finds the cached Pods of Apps. Pods without the managed-by label are not cached.
 type podCache struct{ informer cache.SharedIndexInformer }
 
-// Indexes of Pods by the key of their App: all Pods, and the Pods with a symptom.
-const (
-	podIndex     = "app"
-	symptomIndex = "symptom"
-)
+// podIndex is the index of Pods by the key of their App.
+const podIndex = "app"
 
 func newPodCache(c kinds.Cluster) (*podCache, error) {
 	watched, err := pods.Watched(c.Owned)
 	if err != nil {
 		return nil, err
 	}
-	index := func(includes func(*corev1.Pod) bool) cache.IndexFunc {
-		return func(obj any) ([]string, error) {
-			if pod, ok := obj.(*corev1.Pod); ok && includes(pod) {
-				if key, ok := appOf(pod); ok {
-					return []string{key.String()}, nil
-				}
-			}
-			return nil, nil
-		}
-	}
 	informer := watched.Informer()
-	if err := informer.AddIndexers(cache.Indexers{
-		podIndex: index(func(*corev1.Pod) bool { return true }), symptomIndex: index(pods.HasSymptom),
-	}); err != nil {
-		return nil, fmt.Errorf("adding the indexes of Pods by App: %w", err)
-	}
-	return &podCache{informer}, nil
+	_, err = references.NewIndex(informer, podIndex, func(pod *corev1.Pod) (keys []string) {
+		if key, ok := appOf(pod); ok {
+			keys = append(keys, key.String())
+		}
+		return keys
+	})
+	return &podCache{informer}, err
 }
 
 // appOf returns the key of the App that a Pod belongs to, by its labels and the name of its ReplicaSet.
@@ -62,13 +51,9 @@ func appOf(pod *corev1.Pod) (key controller.Key, ok bool) {
 	return controller.Key{Namespace: pod.Namespace, Name: name}, true
 }
 
-func keyOf(app *v1alpha1.App) controller.Key {
-	return controller.Key{Namespace: app.Namespace, Name: app.Name}
-}
-
-// of returns the Pods of an App in an index, the oldest first.
-func (c *podCache) of(app *v1alpha1.App, index string) []*corev1.Pod {
-	found, err := c.informer.GetIndexer().ByIndex(index, keyOf(app).String())
+// of returns the Pods of an App, the oldest first.
+func (c *podCache) of(app *v1alpha1.App) []*corev1.Pod {
+	found, err := c.informer.GetIndexer().ByIndex(podIndex, cache.MetaObjectToName(app).String())
 	if err != nil || len(found) == 0 {
 		return nil // no error happens, because newPodCache has added the index
 	}
@@ -87,17 +72,14 @@ func (c *podCache) of(app *v1alpha1.App, index string) []*corev1.Pod {
 // Watches implements children.Reference. An App is reconciled for the events of Pods with a symptom. The status of its
 // Deployment says enough about all others.
 func (c *podCache) Watches() []controller.Reference {
-	problems := controller.Reference{Informer: c.informer, Referrers: func(obj metav1.Object) []controller.Key {
-		pod, ok := obj.(*corev1.Pod)
-		if !ok || !pods.HasSymptom(pod) {
-			return nil
+	return []controller.Reference{{Informer: c.informer, Referrers: func(obj metav1.Object) (keys []controller.Key) {
+		if pod, ok := obj.(*corev1.Pod); ok && pods.HasSymptom(pod) {
+			if key, ok := appOf(pod); ok {
+				keys = append(keys, key)
+			}
 		}
-		if key, ok := appOf(pod); ok {
-			return []controller.Key{key}
-		}
-		return nil
-	}}
-	return []controller.Reference{problems}
+		return keys
+	}}}
 }
 
 // maxImageID is the maximum length of status.lastAvailable.imageID.
@@ -105,7 +87,7 @@ const maxImageID = 1024
 
 // imageID returns the image that the oldest Pod of a template runs, as its kubelet reports it, or "".
 func (c *podCache) imageID(app *v1alpha1.App, template string) string {
-	for _, pod := range c.of(app, podIndex) {
+	for _, pod := range c.of(app) {
 		if id := pods.StatusOf(pod, containerName).ImageID; pod.Annotations[templateAnnotation] == template && id != "" && len(id) <= maxImageID {
 			return id
 		}
@@ -115,10 +97,11 @@ func (c *podCache) imageID(app *v1alpha1.App, template string) string {
 
 // problemsOf returns the problems of an App's Pods, or nil: see summarize. d is its Deployment.
 func (c *podCache) problemsOf(app *v1alpha1.App, d *appsv1.Deployment, now time.Time) (found *podProblems, requeueAfter time.Duration) {
-	if len(c.of(app, symptomIndex)) == 0 {
+	all := c.of(app)
+	if !slices.ContainsFunc(all, pods.HasSymptom) {
 		return nil, 0
 	}
-	return summarize(d, c.of(app, podIndex), now)
+	return summarize(d, all, now)
 }
 
 // podProblems describes the Pods of an App that do not run: the problem of the oldest, and how many Pods have a problem.

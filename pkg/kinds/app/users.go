@@ -67,7 +67,7 @@ func (u *Users) Former(secret *corev1.Secret) (users []string) {
 
 // deploysFormer reports whether the Deployment of an App, or one of its Pods, may use a former content of a Secret.
 func (u *Users) deploysFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
-	left := slices.DeleteFunc((&podCache{u.running}).of(app, podIndex), hasEnded)
+	left := slices.DeleteFunc((&podCache{u.running}).of(app), hasEnded)
 	d, err := u.deployments.Get(app.Namespace, app.Name)
 	if err != nil { // also if the Deployment is not cached because it exceeds a budget
 		return len(left) > 0
