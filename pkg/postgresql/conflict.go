@@ -1,7 +1,6 @@
 package postgresql
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -20,29 +19,6 @@ type Conflict struct {
 	// superuser of the server takes attributes from the role. If it is Kept, an administrator of the server lets the role
 	// log in. Remedy is empty if the error is about another role, or about something else than attributes.
 	Remedy string
-}
-
-// conflictError is an error with a Conflict.
-type conflictError struct {
-	Conflict
-	err error
-}
-
-func (e *conflictError) Error() string { return e.err.Error() }
-func (e *conflictError) Unwrap() error { return e.err }
-
-// ConflictOf returns the Conflict of an error. It returns the zero value for an error that has none.
-func ConflictOf(err error) Conflict {
-	var known *conflictError
-	if errors.As(err, &known) {
-		return known.Conflict
-	}
-	return Conflict{}
-}
-
-// NewConflict returns an error of a class with a Conflict.
-func NewConflict(class Class, conflict Conflict, format string, args ...any) error {
-	return &conflictError{conflict, NewError(class, format, args...)}
 }
 
 // conflict returns the Conflict between the desired and the observed state.

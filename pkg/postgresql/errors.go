@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,83 +10,102 @@ import (
 )
 
 // Class is the kind of an error. Callers use it to decide what to do.
-type Class int
+type Class string
 
 // Classes of errors.
 const (
 	// Other: any other error, such as a lost connection. Retry.
-	Other Class = iota
+	Other Class = ""
 	// Busy: other callers use this server, or all slots for slow servers. Retry after RetryAfter, and do not
 	// report the error to users.
-	Busy
+	Busy Class = "Busy"
 	// Silent: no PostgreSQL server responds, or the server is starting, or it stopped responding.
-	Silent
+	Silent Class = "Silent"
 	// Away: the server cannot execute the request now. For example, it is stopping, is a standby, or accepts
 	// no more connections, or another session uses the role or the database.
-	Away
+	Away Class = "Away"
 	// Forbidden: AllowedHosts does not allow the server.
-	Forbidden
+	Forbidden Class = "Forbidden"
 	// Untrusted: the server cannot be verified, or has no TLS.
-	Untrusted
+	Untrusted Class = "Untrusted"
 	// Unverified: the server asks for the password, or for a hash of it, and is not verified.
-	Unverified
-	// Refused: the server refuses the login.
-	Refused
+	Unverified Class = "Unverified"
+	// Refused: the server rejects the login.
+	Refused Class = "Refused"
 	// Denied: the administrator lacks a privilege or an attribute.
-	Denied
+	Denied Class = "Denied"
 	// Uninherited: the administrator has the attribute NOINHERIT.
-	Uninherited
+	Uninherited Class = "Uninherited"
 	// Unlisted: the owner may not create an extension, and UntrustedExtensions does not list it.
-	Unlisted
+	Unlisted Class = "Unlisted"
 	// Taken: a role or database with the desired name exists and is not ours: see ConflictOf.
-	Taken
+	Taken Class = "Taken"
 	// Protected: the role with the desired name is an administrator or a role of the server itself: see ConflictOf.
-	Protected
+	Protected Class = "Protected"
 	// Kept: the owner was handed over, and does not accept the password. The operator does not change its password.
-	Kept
+	Kept Class = "Kept"
 	// Unproven: the server accepts the new password of a login, which cannot use the database now.
-	Unproven
+	Unproven Class = "Unproven"
 	// Replaced: the server, or the database on it, was replaced by another one.
-	Replaced
+	Replaced Class = "Replaced"
 	// Rejected: the server cannot reach the desired state, for example because it lacks an extension, or
 	// because other objects depend on the role.
-	Rejected
+	Rejected Class = "Rejected"
 )
 
-// String returns the name of the class.
-func (c Class) String() string {
-	return [...]string{
-		"Other", "Busy", "Silent", "Away", "Forbidden", "Untrusted", "Unverified", "Refused", "Denied", "Uninherited",
-		"Unlisted", "Taken", "Protected", "Kept", "Unproven", "Replaced", "Rejected",
-	}[c]
-}
-
-// classified is an error with a class.
-type classified struct {
+// failure is an error with a class.
+type failure struct {
+	error
 	class Class
-	err   error
+	// code is the SQLSTATE code that the server reported, or "".
+	code string
+	// detail is for the administrator of the operator: it may reveal what answers at an address.
+	detail   string
+	conflict Conflict
+	// after is the delay before a caller should retry. Only errors of class Busy have it.
+	after time.Duration
 }
 
-func (e *classified) Error() string { return e.err.Error() }
-func (e *classified) Unwrap() error { return e.err }
+func (f *failure) Unwrap() error { return f.error }
 
-// NewError returns an error of a class.
+// failureOf returns the outermost failure that err wraps, or one without any content.
+func failureOf(err error) failure {
+	var known *failure
+	if errors.As(err, &known) {
+		return *known
+	}
+	return failure{}
+}
+
+// NewError returns an error of a class. It keeps the other properties of an error that it wraps.
 func NewError(class Class, format string, args ...any) error {
-	return &classified{class, fmt.Errorf(format, args...)}
+	err := fmt.Errorf(format, args...)
+	failed := failureOf(err)
+	failed.error, failed.class = err, class
+	return &failed
+}
+
+// NewConflict returns an error of a class with a Conflict.
+func NewConflict(class Class, conflict Conflict, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	failed := failureOf(err)
+	failed.error, failed.class, failed.conflict = err, class, conflict
+	return &failed
 }
 
 // ClassOf returns the class of an error of this package.
-func ClassOf(err error) Class {
-	var known *classified
-	if errors.As(err, &known) {
-		return known.class
-	}
-	var said *foreign
-	if errors.As(err, &said) {
-		return said.class
-	}
-	return Other
-}
+func ClassOf(err error) Class { return failureOf(err).class }
+
+// ConflictOf returns the Conflict of an error. It returns the zero value for an error that has none.
+func ConflictOf(err error) Conflict { return failureOf(err).conflict }
+
+// Detail returns the details of an error for the administrator of the operator: the DETAIL of a PostgreSQL
+// error, or what answers at an address without a PostgreSQL server. It returns "" if there are none. The
+// text of the error, which users see, may omit them.
+func Detail(err error) string { return failureOf(err).detail }
+
+// RetryAfter returns how long a caller should wait before it retries after an error of class Busy.
+func RetryAfter(err error) time.Duration { return cmp.Or(failureOf(err).after, busyBase) }
 
 // SQLSTATE codes (https://www.postgresql.org/docs/current/errcodes-appendix.html).
 const (
@@ -137,34 +157,14 @@ func ofServer(err error) bool {
 func acceptsPassword(err error) bool {
 	return slices.Contains([]string{
 		codeTooManyConnections, codeNotNow, codeNoPrivilege, codeNoSuchDatabase, codeTransactionTimeout, codeUndefinedFile,
-	}, codeOf(err))
+	}, failureOf(err).code)
 }
 
 func isSilent(err error) bool { return err != nil && ClassOf(err) == Silent }
 
-func isCode(err error, code string) bool { return codeOf(err) == code }
+func isCode(err error, code string) bool { return failureOf(err).code == code }
 
-// codeOf returns the SQLSTATE code of an error that the server reported, or "".
-func codeOf(err error) string {
-	var said *foreign
-	if errors.As(err, &said) {
-		return said.code
-	}
-	return ""
-}
+var errBusy = errors.New("other reconciles use the server, or all slots for servers that are not known to respond fast")
 
-// RetryAfter returns how long a caller should wait before it retries after an error of class Busy.
-func RetryAfter(err error) time.Duration {
-	var busy *busyError
-	if errors.As(err, &busy) {
-		return busy.after
-	}
-	return busyBase
-}
-
-// busyError says when to retry. Errors of class Busy wrap it.
-type busyError struct{ after time.Duration }
-
-func (e *busyError) Error() string {
-	return "other reconciles use the server, or all slots for servers that are not known to respond fast"
-}
+// busy returns an error of class Busy with the delay before the caller should retry.
+func busy(after time.Duration) error { return &failure{error: errBusy, class: Busy, after: after} }

@@ -54,7 +54,7 @@ func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 		}
 		err = s.exec(ctx, admin, asAdmin)
 	}
-	if codeOf(err) != "" && ClassOf(err) == Other {
+	if failureOf(err).code != "" && ClassOf(err) == Other {
 		return NewError(Rejected, "%w", err) // another attempt would fail too
 	}
 	return err

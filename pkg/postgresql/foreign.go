@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,29 +22,6 @@ import (
 
 // maxForeign limits how many bytes of a server's message are kept.
 const maxForeign = 1 << 10
-
-// foreign is an error that a server reported or caused. It does not wrap the original error, whose length the
-// server decides.
-type foreign struct {
-	class Class
-	code  string // the SQLSTATE code that the server reported, or empty
-	text  string // for everybody who can read the object
-	// detail is for the administrator of the operator: it may reveal what answers at an address.
-	detail string
-}
-
-func (e *foreign) Error() string { return e.text }
-
-// Detail returns the details of an error for the administrator of the operator: the DETAIL of a PostgreSQL
-// error, or what answers at an address without a PostgreSQL server. It returns "" if there are none. The
-// text of the error, which users see, may omit them.
-func Detail(err error) string {
-	var said *foreign
-	if errors.As(err, &said) {
-		return said.detail
-	}
-	return ""
-}
 
 // hearing turns errors of a server into text that users may see.
 type hearing struct {
@@ -81,57 +59,46 @@ func (h hearing) words(said string) string {
 
 // hide replaces a word in a text. It replaces a word of fewer than four bytes only where it stands alone.
 func hide(text, word string) string {
-	const instead, short = "(hidden)", 4
-	if len(word) >= short {
+	const instead, short, twice = "(hidden)", 4, 2
+	switch {
+	case word == "" || !utf8.ValidString(word): // no text contains invalid UTF-8
+		return text
+	case len(word) >= short:
 		return strings.ReplaceAll(text, word, instead)
 	}
-	var out strings.Builder
-	from := 0
-	for word != "" {
-		at := strings.Index(text[from:], word)
-		if at < 0 {
-			break
-		}
-		at += from
-		end := at + len(word)
-		before, _ := utf8.DecodeLastRuneInString(text[:at])
-		after, _ := utf8.DecodeRuneInString(text[end:])
-		out.WriteString(text[from:at])
-		if inWord(before) || inWord(after) {
-			out.WriteString(word)
-		} else {
-			out.WriteString(instead)
-		}
-		from = end
+	alone := regexp.MustCompile(`(^|[^\p{L}\p{Nd}])` + regexp.QuoteMeta(word) + `([^\p{L}\p{Nd}]|$)`)
+	for range twice { // two words that one character separates do not match at the same time
+		text = alone.ReplaceAllString(text, "${1}"+instead+"${2}")
 	}
-	return out.String() + text[from:]
+	return text
 }
-
-func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // reported converts an error that a server reported.
-func (h hearing) reported(pg *pgconn.PgError) *foreign {
+func (h hearing) reported(pg *pgconn.PgError) error {
 	code := pg.Code
-	if len(code) != 5 || strings.ContainsFunc(code, func(r rune) bool { return r > unicode.MaxASCII || !inWord(r) }) {
-		code = "XX000" // an internal error
+	if !sqlState.MatchString(code) {
+		code = codeInternal
 	}
-	return &foreign{class: classOfCode(code), code: code, text: h.words(pg.Message) + " (SQLSTATE " + code + ")", detail: h.words(pg.Detail)}
+	text := fmt.Errorf("%s (SQLSTATE %s)", h.words(pg.Message), code)
+	return &failure{error: text, class: classOfCode(code), code: code, detail: h.words(pg.Detail)}
 }
 
+var sqlState = regexp.MustCompile(`^[0-9A-Za-z]{5}$`)
+
 // also returns an error with a detail for the administrator. If told is true, users see the detail too.
-func (h hearing) also(class Class, text, detail string) *foreign {
+func (h hearing) also(class Class, text, detail string) error {
 	detail = h.words(detail)
 	if h.told && detail != "" {
 		text += ": " + detail
 	}
-	return &foreign{class: class, text: text, detail: detail}
+	return &failure{error: errors.New(text), class: class, detail: detail}
 }
 
 // answer converts the error of a statement.
 func (h hearing) answer(ctx context.Context, err error, limit time.Duration) error {
 	var (
 		pg    *pgconn.PgError
-		known *classified
+		known *failure
 	)
 	switch {
 	case errors.As(err, &pg):
@@ -150,7 +117,7 @@ func (h hearing) answer(ctx context.Context, err error, limit time.Duration) err
 func (h hearing) login(ctx context.Context, err error, by *limited) error {
 	var (
 		pg          *pgconn.PgError
-		known       *classified
+		known       *failure
 		certificate *tls.CertificateVerificationError
 		operation   *net.OpError
 		network     net.Error
@@ -167,7 +134,7 @@ func (h hearing) login(ctx context.Context, err error, by *limited) error {
 	case errors.As(err, &certificate):
 		return h.also(Untrusted, flaw(certificate), cause)
 	case failed("server refused TLS connection") && by != nil && by.first == 'N':
-		return &foreign{class: Untrusted, text: "the server does not support TLS"}
+		return NewError(Untrusted, "the server does not support TLS")
 	case h.told && errors.As(err, &operation) && operation.Op == "remote error": // a TLS alert
 		return h.also(Untrusted, "the server aborted the TLS handshake", cause)
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errTooMuch):
@@ -189,8 +156,7 @@ var revealing = map[string]string{"password": "the password in cleartext", "md5"
 func (h hearing) method(err error, cause string) error {
 	for method, what := range revealing {
 		if strings.Contains(err.Error(), "server requested "+method+" authentication") {
-			text := fmt.Sprintf("the server asks for %s, but sslmode %s does not verify the server", what, h.mode)
-			return &foreign{class: Unverified, text: text}
+			return NewError(Unverified, "the server asks for %s, but sslmode %s does not verify the server", what, h.mode)
 		}
 	}
 	return h.also(Refused, unsupported, cause)

@@ -73,7 +73,7 @@ func TestForeignTextIsTruncatedAndPrintable(t *testing.T) {
 }
 
 func TestForeignTextHidesValuesOfSecret(t *testing.T) {
-	h := hearing{hidden: []string{"db.example.com", "admin", "s3", "secret-of-admin", "x", ""}}
+	h := hearing{hidden: []string{"db.example.com", "admin", "s3", "secret-of-admin", "x", "", "\xff"}}
 	for said, want := range map[string]string{
 		`password authentication failed for user "admin"`: `password authentication failed for user "(hidden)"`,
 		`no pg_hba.conf entry for host "db.example.com"`:  `no pg_hba.conf entry for host "(hidden)"`,
@@ -160,7 +160,7 @@ func TestErrorDoesNotRevealOtherServices(t *testing.T) {
 				continue // the result is the same, but takes seconds
 			}
 			err := asksWhere(t, as, AllowedHosts{ordinary: true}) // loopback is not special in this test
-			told[ClassOf(err).String()+": "+err.Error()] = true
+			told[string(ClassOf(err))+": "+err.Error()] = true
 			t.Logf("%s, %s: %v (%s)", name, mode, err, Detail(err))
 		}
 	}

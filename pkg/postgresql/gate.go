@@ -97,7 +97,7 @@ func (g *gate) enter(at place) (*visit, error) {
 	case now.Before(server.until):
 		return nil, server.silence
 	case server.callers > 0 && (!server.answers || now.Sub(server.since) > patience):
-		return nil, busy(now.Sub(server.since))
+		return nil, later(now.Sub(server.since))
 	}
 	v := &visit{gate: g, server: server, tenant: who, began: now}
 	limit := slowAfter
@@ -137,7 +137,7 @@ func (g *gate) of(at place) (*known, *tenant) {
 func (g *gate) take(v *visit, now time.Time) error {
 	who := v.tenant
 	if who.slots >= who.limit() {
-		return busy(now.Sub(who.took))
+		return later(now.Sub(who.took))
 	}
 	if !who.waiting(now) {
 		who.waits = now
@@ -166,7 +166,7 @@ func (t *tenant) nextTurn(now time.Time, ahead int) error {
 		t.next = now
 	}
 	t.next = t.next.Add(turnBase)
-	return &classified{Busy, &busyError{min(max(t.next.Sub(now), time.Duration(ahead)*turnBase/slotsOfTenant), busyLimit)}}
+	return busy(min(max(t.next.Sub(now), time.Duration(ahead)*turnBase/slotsOfTenant), busyLimit))
 }
 
 func (t *tenant) limit() int {
@@ -188,9 +188,9 @@ func (t *tenant) before(other *tenant) bool {
 	return t.waits.Before(other.waits)
 }
 
-// busy returns an error of class Busy. The longer the wait so far, the later the caller should retry.
-func busy(waited time.Duration) error {
+// later returns an error of class Busy. The longer the wait so far, the later the caller should retry.
+func later(waited time.Duration) error {
 	after := min(max(waited, busyBase), busyLimit)
 	after += time.Duration((rand.Float64() - 0.5) * 0.5 * float64(after)) // so that callers do not retry at the same time
-	return &classified{Busy, &busyError{after}}
+	return busy(after)
 }

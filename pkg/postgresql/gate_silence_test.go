@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 func TestGateRejectsVisitsToServerThatMayBeStartingForShorterTimes(t *testing.T) {
@@ -69,16 +71,17 @@ func TestGateRejectsVisitsToSilentServer(t *testing.T) {
 }
 
 func TestGateClassifiesSilence(t *testing.T) {
+	reported := func(code string) error { return hearing{}.reported(&pgconn.PgError{Code: code}) }
 	for name, c := range map[string]struct {
 		err    error
 		silent bool
 	}{
 		"an answer":               {nil, false},
-		"a login that is refused": {fmt.Errorf("no: %w", &foreign{class: Refused, code: codeInvalidPassword}), false},
+		"a login that is refused": {reported(codeInvalidPassword), false},
 		"something else":          {fmt.Errorf("something else"), false},
-		"a database that is full": {fmt.Errorf("full: %w", &foreign{class: classOfCode("53300"), code: "53300"}), false}, // its owner can set the connection limit
-		"a lock of another's":     {&foreign{class: classOfCode("55P03"), code: "55P03"}, false},
-		"a server that starts":    {fmt.Errorf("wait: %w", &foreign{class: classOfCode(codeStarting), code: codeStarting}), true},
+		"a database that is full": {reported("53300"), false}, // its owner can set the connection limit
+		"a lock of another's":     {reported("55P03"), false},
+		"a server that starts":    {reported(codeStarting), true},
 		"no answer":               {errAway, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,5 +120,3 @@ func TestGateRejectsVisitsToServerThatStopsResponding(t *testing.T) {
 		c.comes("a", address).leave()
 	})
 }
-
-// TestGateLimitsVisitsToSlowServers counts the visits of tenants that name one slow server after the other.

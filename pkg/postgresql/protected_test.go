@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -58,7 +59,7 @@ func TestProtectionOfOwnRoleDependsOnItsMark(t *testing.T) {
 }
 
 func TestDeniedChangeNamesAttribute(t *testing.T) {
-	denied := &foreign{class: Denied, code: codeNoPrivilege, text: "must be superuser (SQLSTATE 42501)"}
+	denied := failure{error: errors.New("must be superuser (SQLSTATE 42501)"), class: Denied, code: codeNoPrivilege}
 	const replication, both = `ALTER ROLE "clerk" NOREPLICATION`, `ALTER ROLE "clerk" NOREPLICATION NOBYPASSRLS`
 	const v12, v15, v16 = 120000, 150004, 160000
 	replicates, bypasses := seenRole{Replication: true}, seenRole{BypassRLS: true}
@@ -94,7 +95,7 @@ func TestDeniedChangeNamesAttribute(t *testing.T) {
 			seen := there(func(s *sight) {
 				s.Version, s.Superuser, s.CreatesRoles, s.Role = c.version, c.superuser, !c.powerless, &c.role
 			})
-			answer := *denied
+			answer := denied
 			if c.code != "" {
 				answer.code = c.code
 			}

@@ -101,21 +101,21 @@ func TestTLSModesVerifyServer(t *testing.T) {
 		want   postgresql.Class
 		ok     bool
 	}{
-		"verify-full":                                {good, "localhost", postgresql.VerifyFull, ours, 0, true},
+		"verify-full":                                {good, "localhost", postgresql.VerifyFull, ours, "", true},
 		"verify-full, a wrong CA":                    {good, "localhost", postgresql.VerifyFull, theirs, postgresql.Untrusted, false},
 		"verify-full, a wrong name":                  {good, "127.0.0.1", postgresql.VerifyFull, ours, postgresql.Untrusted, false},
 		"verify-full, no CA":                         {good, "localhost", postgresql.VerifyFull, nil, postgresql.Untrusted, false},
 		"verify-full, expired":                       {expired, "localhost", postgresql.VerifyFull, ours, postgresql.Untrusted, false},
 		"verify-full, no TLS":                        {shared, "localhost", postgresql.VerifyFull, ours, postgresql.Untrusted, false},
-		"verify-ca":                                  {good, "localhost", postgresql.VerifyCA, ours, 0, true},
-		"verify-ca, a wrong name, which is all one":  {good, "127.0.0.1", postgresql.VerifyCA, ours, 0, true},
+		"verify-ca":                                  {good, "localhost", postgresql.VerifyCA, ours, "", true},
+		"verify-ca, a wrong name, which is all one":  {good, "127.0.0.1", postgresql.VerifyCA, ours, "", true},
 		"verify-ca, a wrong CA":                      {good, "127.0.0.1", postgresql.VerifyCA, theirs, postgresql.Untrusted, false},
 		"verify-ca, no CA":                           {good, "localhost", postgresql.VerifyCA, nil, postgresql.Untrusted, false},
 		"verify-ca, expired":                         {expired, "localhost", postgresql.VerifyCA, ours, postgresql.Untrusted, false},
-		"require":                                    {expired, "127.0.0.1", postgresql.Require, nil, 0, true},
+		"require":                                    {expired, "127.0.0.1", postgresql.Require, nil, "", true},
 		"require, a wrong CA, which is as verify-ca": {good, "127.0.0.1", postgresql.Require, theirs, postgresql.Untrusted, false},
 		"require, no TLS":                            {shared, "127.0.0.1", postgresql.Require, nil, postgresql.Untrusted, false},
-		"disable":                                    {good, "127.0.0.1", postgresql.Disable, nil, 0, true},
+		"disable":                                    {good, "127.0.0.1", postgresql.Disable, nil, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

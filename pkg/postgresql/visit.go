@@ -2,7 +2,6 @@ package postgresql
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -43,10 +42,11 @@ func (v *visit) asked(err error) {
 	now := time.Now()
 	server.since, server.answers, server.until, server.silence = now, true, time.Time{}, nil
 	if isSilent(err) {
+		failed := failureOf(err) // without the context of the request, because other callers get it
 		if server.silentSince.IsZero() {
 			server.silentSince = now
 		}
-		server.answers, server.until, server.silence = false, now.Add(server.awayFor(now, now.Sub(v.began))), silenceOf(err)
+		server.answers, server.until, server.silence = false, now.Add(server.awayFor(now, now.Sub(v.began))), &failed
 		return
 	}
 	server.responded, server.silentSince = true, time.Time{}
@@ -59,22 +59,6 @@ func (s *known) awayFor(now time.Time, took time.Duration) time.Duration {
 		return awayFor
 	}
 	return min(max(now.Sub(s.silentSince), soonest), awayFor)
-}
-
-// silenceOf removes the context of a request from an error of class Silent, so that the gate can return the
-// rest to other callers.
-func silenceOf(err error) error {
-	var (
-		said  *foreign
-		known *classified
-	)
-	switch {
-	case errors.As(err, &said):
-		return said
-	case errors.As(err, &known):
-		return known
-	}
-	return err
 }
 
 // overdue handles a visit that exceeds its time. A visit without a slot continues if it gets one. overdue ends

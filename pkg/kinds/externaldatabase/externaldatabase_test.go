@@ -182,7 +182,7 @@ func TestServerErrorSetsConditions(t *testing.T) {
 		postgresql.Replaced: {reason: "ServerReplaced", phase: "Failed", stalled: true, message: "Retain"},
 		postgresql.Rejected: {reason: "Rejected", phase: "Failed", stalled: true, message: "change the spec"},
 	} {
-		t.Run(class.String(), func(t *testing.T) {
+		t.Run(string(class), func(t *testing.T) {
 			f := newFixture(t, &fakeServer{exists: conflictOf(class)}, example(known), connectionSecret(), createdSecret(t))
 			r := f.Reconcile()
 			if c.postpone {
