@@ -15,15 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Timeouts of operations that wait for a server.
-const (
-	connectTimeout = 5 * time.Second  // name lookup, connection, TLS handshake and login
-	lookTimeout    = 5 * time.Second  // a query
-	changeTimeout  = 30 * time.Second // a statement that copies or deletes files, or waits for a checkpoint
-	// Session settings that make the server itself cancel statements and waits for locks.
-	statementTimeout = 25 * time.Second
-	lockTimeout      = 3 * time.Second
-)
+// connectTimeout is the timeout of the name lookup, connection, TLS handshake and login.
+const connectTimeout = 5 * time.Second
 
 // Limits on the data that is read from a server, in bytes.
 const (
@@ -220,32 +213,4 @@ func (l *limited) Read(into []byte) (int, error) {
 		l.begun, l.first = true, into[0]
 	}
 	return n, err
-}
-
-// session is a connection after the login.
-type session struct {
-	conn  *pgconn.PgConn
-	hears hearing
-	// observe reports a statement that began at began.
-	observe func(began time.Time, err error)
-}
-
-// exec executes a statement, or several in one transaction.
-func (s *session) exec(ctx context.Context, sql string) error {
-	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
-	defer cancel()
-	began := time.Now()
-	_, err := s.conn.Exec(ctx, sql).ReadAll()
-	if err != nil {
-		err = s.hears.answer(ctx, err, changeTimeout)
-	}
-	s.observe(began, err)
-	return err
-}
-
-// close closes the connection without waiting for the server.
-func (s *session) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = s.conn.Close(ctx) // the connection is closed even after an error
 }

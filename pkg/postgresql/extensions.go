@@ -43,7 +43,7 @@ func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 	if s.plan(asOwner) {
 		return nil
 	}
-	err = s.exec(ctx, s.owner, asOwner)
+	err = s.owner.exec(ctx, asOwner)
 	if isCode(err, codeNoPrivilege) {
 		if !slices.Contains(s.connector.options.UntrustedExtensions, name) {
 			return NewError(Unlisted, "the owner may not create it, and --external-database-untrusted-extensions does not list it: %w", err)
@@ -52,7 +52,7 @@ func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 		if connectErr != nil {
 			return connectErr
 		}
-		err = s.exec(ctx, admin, asAdmin)
+		err = admin.exec(ctx, asAdmin)
 	}
 	if failureOf(err).code != "" && ClassOf(err) == Other {
 		return NewError(Rejected, "%w", err) // another attempt would fail too

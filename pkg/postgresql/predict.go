@@ -62,7 +62,7 @@ func (s *Server) withExtensions(ctx context.Context, w Want, seen sight) (sight,
 	if err != nil {
 		return seen, err
 	}
-	inside, err := s.look(ctx, admin, w)
+	inside, err := admin.look(ctx, w)
 	if err != nil {
 		return seen, err
 	}

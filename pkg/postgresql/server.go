@@ -196,26 +196,14 @@ func (s *Server) connect(ctx context.Context, as Settings, role, who string) (*s
 	defer cancel()
 	open, err := s.connector.connect(ctx, as, role, []string{s.admin.Host, s.admin.Username, s.admin.Password, s.admin.Database, as.Password})
 	s.visit.asked(err)
-	if err != nil && !isSilent(err) {
-		err = fmt.Errorf("logging in as %s: %w", who, err)
+	if err != nil {
+		if !isSilent(err) {
+			err = fmt.Errorf("logging in as %s: %w", who, err)
+		}
+		return nil, err
 	}
-	return open, err
-}
-
-func (s *Server) look(ctx context.Context, in *session, w Want) (sight, error) {
-	ctx, cancel := s.visit.within(ctx)
-	defer cancel()
-	seen, err := in.look(ctx, w)
-	s.visit.asked(err)
-	return seen, err
-}
-
-func (s *Server) exec(ctx context.Context, in *session, sql string) error {
-	ctx, cancel := s.visit.within(ctx)
-	defer cancel()
-	err := in.exec(ctx, sql)
-	s.visit.asked(err)
-	return err
+	open.visit = s.visit
+	return open, nil
 }
 
 // lookAsOwner queries the state as the login of the owner.
@@ -232,7 +220,7 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
 		}
 		s.owner = owner
 	}
-	seen, err := s.look(ctx, s.owner, w)
+	seen, err := s.owner.look(ctx, w)
 	return seen.ofLogin(), err
 }
 
@@ -245,7 +233,7 @@ func (s *Server) lookAsAdmin(ctx context.Context, w Want) (sight, error) {
 	if err != nil {
 		return sight{}, err
 	}
-	return s.look(ctx, admin, w)
+	return admin.look(ctx, w)
 }
 
 // home returns the database to which the administrator connects. It avoids the desired database, because a

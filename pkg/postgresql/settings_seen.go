@@ -2,10 +2,8 @@ package postgresql
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
-	"time"
 )
 
 // ServerSettings are the settings of a server of a Database, as a client sees them after its login.
@@ -35,45 +33,26 @@ var parameterName = regexp.MustCompile(`^[A-Za-z0-9_.]{0,63}$`)
 // Settings logs in as the role in as, and reads the settings of the server. Its errors have a Class: Refused if the
 // server does not accept the password, and Unproven if it accepts the password, but the role cannot use the database
 // now.
-func (c *Connector) Settings(ctx context.Context, tenant string, as Settings) (ServerSettings, error) {
+func (c *Connector) Settings(ctx context.Context, tenant string, as Settings) (seen ServerSettings, err error) {
 	server := c.Open(tenant, as)
 	defer server.Close()
 	open, err := server.connect(ctx, as, LoginOwner, fmt.Sprintf("the owner %q", as.Username))
 	switch {
 	case acceptsPassword(err):
-		return ServerSettings{}, NewError(Unproven, "%w", err)
+		return seen, NewError(Unproven, "%w", err)
 	case err != nil:
-		return ServerSettings{}, err
+		return seen, err
 	}
 	server.owner = open
 	open.hears.hidden = []string{as.Password} // the owner and the database are in the spec
-	ctx, cancel := server.visit.within(ctx)
-	defer cancel()
-	seen, err := open.settings(ctx)
-	server.visit.asked(err)
-	return seen, err
-}
-
-func (s *session) settings(ctx context.Context) (seen ServerSettings, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	began := time.Now()
-	answer := s.conn.ExecParams(ctx, settingsQuery, nil, nil, nil, nil).Read()
-	if answer.Err != nil {
-		answer.Err = s.hears.answer(ctx, answer.Err, lookTimeout)
+	if err := open.query(ctx, &seen, settingsQuery); err != nil {
+		return ServerSettings{}, fmt.Errorf("querying the settings: %w", err)
 	}
-	s.observe(began, answer.Err)
-	if answer.Err != nil {
-		return seen, fmt.Errorf("querying the settings: %w", answer.Err)
-	}
-	if len(answer.Rows) != 1 || len(answer.Rows[0]) != 1 || json.Unmarshal(answer.Rows[0][0], &seen) != nil || !seen.plausible() {
-		return ServerSettings{}, fmt.Errorf("querying the settings: the response of the server is not plausible")
-	}
-	seen.Problem = s.hears.words(seen.Problem)
+	seen.Problem = open.hears.words(seen.Problem)
 	return seen, nil
 }
 
-// plausible reports whether the settings can come from a server of a Database. Users see them in the status.
+// plausible implements result.
 func (s ServerSettings) plausible() bool {
 	for _, name := range s.PendingRestart {
 		if name == "" || !parameterName.MatchString(name) {

@@ -2,12 +2,10 @@ package postgresql
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
 // sight is the observed state. It is the result of sightQuery. Both the owner and the administrator can
@@ -187,20 +185,9 @@ func array(names []string) string {
 
 // look queries the state.
 func (s *session) look(ctx context.Context, w Want) (sight, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	began := time.Now()
-	answer := s.conn.ExecParams(ctx, sightQuery, [][]byte{[]byte(w.Owner), []byte(w.Database), []byte(array(w.Alternates))}, nil, nil, nil).Read()
-	if answer.Err != nil {
-		answer.Err = s.hears.answer(ctx, answer.Err, lookTimeout)
-	}
-	s.observe(began, answer.Err)
-	if answer.Err != nil {
-		return sight{}, fmt.Errorf("querying role %q and database %q: %w", w.Owner, w.Database, answer.Err)
-	}
 	var seen sight
-	if len(answer.Rows) != 1 || len(answer.Rows[0]) != 1 || json.Unmarshal(answer.Rows[0][0], &seen) != nil || !seen.plausible() {
-		return sight{}, fmt.Errorf("querying role %q and database %q: the response of the server is not plausible", w.Owner, w.Database)
+	if err := s.query(ctx, &seen, sightQuery, w.Owner, w.Database, array(w.Alternates)); err != nil {
+		return sight{}, fmt.Errorf("querying role %q and database %q: %w", w.Owner, w.Database, err)
 	}
 	return seen, nil
 }
@@ -208,8 +195,7 @@ func (s *session) look(ctx context.Context, w Want) (sight, error) {
 // number matches system identifiers and OIDs, which have at most 64 bits.
 var number = regexp.MustCompile(`^[0-9]{1,20}$`)
 
-// plausible reports whether the response can come from a PostgreSQL server. Users see parts of the
-// response, some of them in the status.
+// plausible implements result.
 func (s sight) plausible() bool {
 	return number.MatchString(s.Server) && (s.Database == nil || number.MatchString(s.Database.OID) && len(s.Database.Owner) <= maxIdentifier)
 }

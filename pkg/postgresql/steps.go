@@ -82,9 +82,9 @@ func (s *Server) execute(ctx context.Context, w Want, next step) error {
 	if err != nil {
 		return err
 	}
-	err = s.exec(ctx, admin, next.sql)
+	err = admin.exec(ctx, next.sql)
 	for tries := 0; next.unlocks != "" && isCode(err, codeLocked) && tries < maxUnlocks; tries++ {
-		err = s.exec(ctx, admin, next.unlocks+"; "+next.sql)
+		err = admin.exec(ctx, next.unlocks+"; "+next.sql)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", next.does, err)

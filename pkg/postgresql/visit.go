@@ -24,9 +24,6 @@ var errSlow = NewError(Silent, "the server is too slow: the statements of a reco
 // within returns a context that also ends when the gate ends the visit.
 func (v *visit) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	if v.ctx.Err() != nil {
-		cancel(context.Cause(v.ctx))
-	}
 	stop := context.AfterFunc(v.ctx, func() { cancel(context.Cause(v.ctx)) })
 	return ctx, func() {
 		stop()
