@@ -21,28 +21,9 @@ func (w Want) login() string {
 // usesAlternate reports whether an alternate login is in use.
 func (w Want) usesAlternate() bool { return slices.Contains(w.Alternates, w.Login) }
 
-// ownsAlternate reports whether a role with the name of an alternate login is ours: it has our mark. If it has no mark,
-// it is ours if it is in use and acts as our owner.
-func (w Want) ownsAlternate(s sight, role *seenAlternate) bool {
-	if mark, marked := parseMark(role.Mark); marked {
-		return mark.UID == w.Mark.UID
-	}
-	return role.Name == w.login() && role.Member && role.Acts && s.Role != nil && w.marked(s.Role.Mark)
-}
-
-// ownAlternates returns the alternate logins that exist and are ours.
-func (w Want) ownAlternates(s sight) (all []*seenAlternate) {
-	for _, name := range w.Alternates {
-		if role := s.alternate(name); role != nil && w.ownsAlternate(s, role) {
-			all = append(all, role)
-		}
-	}
-	return all
-}
-
 // nextOfAlternate returns the next step to an alternate login that is in use. The owner exists.
 func (c *change) nextOfAlternate(s sight) (step, error) {
-	login, seen := quotedRole(c.Login), s.alternate(c.Login)
+	login, seen := quotedRole(c.Login), s.role(c.Login)
 	if seen == nil {
 		secret, err := c.verifier()
 		if err != nil {
@@ -56,9 +37,12 @@ func (c *change) nextOfAlternate(s sight) (step, error) {
 			statements = append(statements, c.hold(s, login))
 		}
 		statements = append(statements, grant(s, c.owner, login), c.act())
-		return step{sql: strings.Join(statements, "; "), does: fmt.Sprintf("creating role %q", c.Login), setsPassword: true}, nil
+		return step{
+			sql: strings.Join(statements, "; "), does: fmt.Sprintf("creating role %q", c.Login), setsPassword: true,
+			then: func(s *sight) { s.Alternates = append(s.Alternates, c.desiredAlternate(false)) },
+		}, nil
 	}
-	attributes, err := c.attributes(seen.seenRole, true)
+	attributes, err := c.attributes(seen, true)
 	if err != nil {
 		return step{}, err
 	}
@@ -82,10 +66,10 @@ func (c *change) nextOfAlternate(s sight) (step, error) {
 	add(!seen.Acts && !resets && s.Database != nil, "ALTER ROLE "+login+" IN DATABASE "+c.database+" RESET role")
 	next := step{
 		sql: strings.Join(statements, "; "), does: fmt.Sprintf("updating role %q", c.Login),
-		setsPassword: c.newPassword, alters: c.Login,
+		setsPassword: c.newPassword, alters: c.Login, then: func(*sight) { *seen = *c.desiredAlternate(seen.Owns) },
 	}
 	if c.rotates {
-		next.unlocks = c.unlock(s, seen.seenRole, c.Login)
+		next.unlocks = c.unlock(s, seen)
 	}
 	return next, nil
 }
@@ -99,23 +83,25 @@ func (c *change) act() string {
 // nextOfOwnership returns the next step to alternate logins that own nothing in the database. A client that leaves the role
 // of the owner (SET ROLE NONE or, depending on the version of PostgreSQL, DISCARD ALL) creates objects as its login.
 func (c *change) nextOfOwnership(s sight) step {
-	for _, role := range c.ownAlternates(s) {
-		name, does := quotedRole(role.Name), fmt.Sprintf("giving the objects of role %q to role %q", role.Name, c.Owner)
-		switch {
-		case !role.Owns:
-		case !role.Held && !s.Superuser:
-			return step{sql: c.hold(s, name), does: does}
-		default:
-			return step{sql: "SET LOCAL ROLE NONE; REASSIGN OWNED BY " + name + " TO " + c.owner, does: does, inside: true}
+	for _, role := range c.ownRoles(s) {
+		if !role.Owns || role == s.Role {
+			continue
+		}
+		does := fmt.Sprintf("giving the objects of role %q to role %q", role.Name, c.Owner)
+		if !role.Held && !s.Superuser {
+			return c.join(s, role, does)
+		}
+		return step{
+			sql:  "SET LOCAL ROLE NONE; REASSIGN OWNED BY " + quotedRole(role.Name) + " TO " + c.owner,
+			does: does, inside: true, then: func(*sight) { role.Owns = false },
 		}
 	}
 	return step{}
 }
 
-// desiredAlternate returns the alternate login in use in its desired state.
-func (c *change) desiredAlternate(seen *seenAlternate) *seenAlternate {
-	return &seenAlternate{
-		seenRole: seenRole{Mark: c.Mark.String(), Held: true, Login: true}, Name: c.Login, Inherits: true, Member: true, Acts: true,
-		Owns: seen != nil && seen.Owns,
+// desiredAlternate returns the alternate login in use in its desired state, except that it may own objects.
+func (c *change) desiredAlternate(owns bool) *seenRole {
+	return &seenRole{
+		Name: c.Login, Mark: c.Mark.String(), Held: true, Login: true, Inherits: true, Member: true, Acts: true, Owns: owns,
 	}
 }

@@ -9,7 +9,9 @@ import (
 func withAlternate(change func(*sight)) sight {
 	return there(func(s *sight) {
 		s.Role.Login = false
-		s.Alternates = []*seenAlternate{{Name: "clerk-login1", seenRole: seenRole{Mark: s.Role.Mark, Held: true, Login: true}, Inherits: true, Member: true, Acts: true}}
+		s.Alternates = []*seenRole{{
+			Name: "clerk-login1", Mark: s.Role.Mark, Held: true, Login: true, Inherits: true, Member: true, Acts: true,
+		}}
 		if change != nil {
 			change(s)
 		}
@@ -56,7 +58,7 @@ func TestNextStatementForAlternateLogin(t *testing.T) {
 		},
 		"drift of the alternate login is corrected": {
 			seen: func(s *sight) {
-				*s.Alternates[0] = seenAlternate{Name: "clerk-login1", seenRole: seenRole{CreateRole: true, Mark: s.Role.Mark}}
+				*s.Alternates[0] = seenRole{Name: "clerk-login1", CreateRole: true, Mark: s.Role.Mark}
 			},
 			sql: `ALTER ROLE "clerk-login1" LOGIN NOCREATEROLE INHERIT; GRANT "clerk" TO "clerk-login1"; ` + act + `; ALTER ROLE "clerk-login1" IN DATABASE "shop" RESET role`,
 		},

@@ -4,11 +4,13 @@ import "context"
 
 // apply carries out a change, and then logs in.
 func (s *Server) apply(ctx context.Context, c *change) (ID, error) {
+	if s.connector.options.Offline {
+		return offlineID, nil
+	}
 	w := c.Want
 	for c.newPassword = c.rotates || isCode(s.refusal, codeInvalidPassword); ; c.newPassword = true {
 		triesPassword := c.newPassword
-		done := func(did step) { c.newPassword = c.newPassword && !did.setsPassword }
-		after, err := s.converge(ctx, w, steps{c.next, c.unalterable, c.after}, done)
+		after, err := s.converge(ctx, c, (*change).next)
 		if err != nil {
 			return "", err
 		}
@@ -44,11 +46,11 @@ func (c *change) keepsPassword(s sight, err error) bool {
 // kept returns the error of class Kept for a login that failed with err.
 func (c *change) kept(s sight, err error) error {
 	const text = "role %q was handed over, and cannot log in with the password in its Secret: %w"
-	return NewConflict(Kept, Conflict{Remedy: c.admit(*s.Role)}, text, c.Owner, err)
+	return NewConflict(Kept, Conflict{Remedy: c.admit(s.Role)}, text, c.Owner, err)
 }
 
 // admit returns the SQL after which the owner can log in with its password, or "" if its attributes permit that.
-func (c *change) admit(owner seenRole) string {
+func (c *change) admit(owner *seenRole) string {
 	attributes := ""
 	if !owner.Login {
 		attributes += " LOGIN"

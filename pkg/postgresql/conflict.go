@@ -24,9 +24,9 @@ type Conflict struct {
 // conflict returns the Conflict between the desired and the observed state.
 func (w Want) conflict(s sight) Conflict {
 	foreign := s.Database != nil && !w.ownsDatabase(s)
-	found := Conflict{Role: s.Role != nil && !w.ownsRole(s), Database: foreign, Statements: w.handOver(s)}
-	if login := s.alternate(w.login()); login != nil && !w.ownsAlternate(s, login) {
-		found.Role = true
+	found := Conflict{Database: foreign, Statements: w.handOver(s)}
+	for _, role := range w.used(s) {
+		found.Role = found.Role || !w.ownsRole(s, role)
 	}
 	if foreign && s.Database.Ordinary && s.Database.Owner != w.Owner {
 		found.DatabaseOwner = s.Database.Owner
@@ -40,7 +40,7 @@ func (w Want) handOver(s sight) string {
 	if err != nil || s.Role == nil {
 		return ""
 	}
-	mark, ours := literal(w.desiredMark(true)), w.ownsRole(s)
+	mark, ours := literal(w.desiredMark(true)), w.ownsRole(s, s.Role)
 	var statements []string
 	if !ours {
 		statements = append(statements, "COMMENT ON ROLE "+c.owner+" IS "+mark)
@@ -55,7 +55,7 @@ func (w Want) handOver(s sight) string {
 		}
 		statements = append(statements, "COMMENT ON DATABASE "+c.database+" IS "+mark)
 	}
-	if login := s.alternate(w.login()); login != nil && !w.ownsAlternate(s, login) {
+	if login := s.role(w.login()); login != nil && login != s.Role && !w.ownsRole(s, login) {
 		statements = append(statements, c.markRole(quotedRole(login.Name)))
 	}
 	if len(statements) == 0 {

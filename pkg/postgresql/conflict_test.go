@@ -99,7 +99,7 @@ func TestAdministratorIsNeverOwner(t *testing.T) {
 			change.Login = change.Alternates[0]
 			alternate := withAlternate(func(s *sight) {
 				s.Alternates[0].Mark, s.Alternates[0].Acts = "", false
-				c.change(&s.Alternates[0].seenRole)
+				c.change(s.Alternates[0])
 			})
 			change.rotates, change.newPassword = true, true
 			if next, err = change.next(alternate); ClassOf(err) != Protected || next.sql != "" || !strings.Contains(err.Error(), `"clerk-login1"`) {

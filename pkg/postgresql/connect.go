@@ -36,8 +36,8 @@ type Connector struct {
 	// base is the configuration that is copied for each connection. pgconn accepts only a Config that its
 	// ParseConfig created.
 	base *pgconn.Config
-	// predictions are the states after planned statements: see Options.Plan.
-	predictions *predictions
+	// predictions has the sight after planned statements, by subject: see Options.Plan.
+	predictions sync.Map
 }
 
 // Options configure a Connector.
@@ -78,9 +78,7 @@ func NewConnector(options Options) (*Connector, error) {
 	if options.Workers == 0 {
 		options.Workers = DefaultWorkers
 	}
-	return &Connector{
-		options: options, gate: newGate(max(1, options.Workers/2)), base: base, predictions: &predictions{seen: map[subject]sight{}},
-	}, nil
+	return &Connector{options: options, gate: newGate(max(1, options.Workers/2)), base: base}, nil
 }
 
 // attempt records the last connection of one login, which can try several addresses. The mutex is necessary

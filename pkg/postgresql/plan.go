@@ -56,13 +56,14 @@ func (c *change) next(s sight) (step, error) {
 	if c.rotates { // a rotation depends on nothing that the login in use can hold up
 		return c.nextOfAlternate(s)
 	}
+	hasRole := func(s *sight) { s.Role = c.desiredRole(*s) }
 	if s.Role == nil {
 		sql, err := c.createRole(s)
-		return step{sql: sql, does: fmt.Sprintf("creating role %q", c.Owner), setsPassword: !c.usesAlternate()}, err
+		return step{sql: sql, does: fmt.Sprintf("creating role %q", c.Owner), setsPassword: !c.usesAlternate(), then: hasRole}, err
 	}
 	if sql, err := c.alterRole(s); sql != "" || err != nil {
 		sets := !c.usesAlternate() && c.newPassword && !c.keepsRole(s)
-		return step{sql: sql, does: fmt.Sprintf("updating role %q", c.Owner), setsPassword: sets, alters: c.Owner}, err
+		return step{sql: sql, does: fmt.Sprintf("updating role %q", c.Owner), setsPassword: sets, alters: c.Owner, then: hasRole}, err
 	}
 	if c.usesAlternate() {
 		if next, err := c.nextOfAlternate(s); next.sql != "" || err != nil {
@@ -70,10 +71,15 @@ func (c *change) next(s sight) (step, error) {
 		}
 	}
 	if s.Database == nil {
-		return step{sql: c.createDatabase(), does: fmt.Sprintf("creating database %q", c.Database)}, nil
+		return step{sql: c.createDatabase(), does: fmt.Sprintf("creating database %q", c.Database), then: func(s *sight) {
+			s.Database = &seenDatabase{OID: plannedOID, Owner: c.Owner, Public: true, Granted: true}
+			s.Extensions = nil // template0 has none that an ExternalDatabase lists
+		}}, nil
 	}
 	if sql := c.alterDatabase(s); sql != "" {
-		return step{sql: sql, does: fmt.Sprintf("updating database %q", c.Database)}, nil
+		return step{sql: sql, does: fmt.Sprintf("updating database %q", c.Database), then: func(s *sight) {
+			s.Database = c.desiredDatabase(*s.Database)
+		}}, nil
 	}
 	return c.nextOfOwnership(s), nil
 }
@@ -83,49 +89,44 @@ func (c *change) nextOfDeletion(s sight) (step, error) {
 	if c.ID != "" && c.ID.server() != s.Server {
 		return step{}, c.moved(s)
 	}
-	mine, alternates := s.Role != nil && c.ownsRole(s), c.ownAlternates(s)
-	if mine {
-		if err := c.protects(s, c.Owner, *s.Role, true, retire); err != nil {
+	roles := c.ownRoles(s)
+	for _, role := range roles {
+		if err := c.protects(s, role, retire); err != nil {
 			return step{}, err
 		}
 	}
-	for _, role := range alternates {
-		if err := c.protects(s, role.Name, role.seenRole, true, retire); err != nil {
-			return step{}, err
-		}
+	if s.Database != nil && c.ownsDatabase(s) {
+		return c.nextOfDatabaseDeletion(s, roles)
 	}
-	switch {
-	case s.Database != nil && c.ownsDatabase(s) && c.ID != "" && s.id() != c.ID:
-		return step{}, NewError(Replaced, "database %q has the mark of this ExternalDatabase, but was replaced: its OID on the server is %s, and its recorded identity is %s", c.Database, s.Database.OID, c.ID)
-	case s.Database != nil && c.ownsDatabase(s) && c.unheld(s) != "":
-		return step{sql: c.hold(s, quotedRole(c.unheld(s))), does: fmt.Sprintf("granting role %q to the administrator", c.unheld(s))}, nil
-	case s.Database != nil && c.ownsDatabase(s) && s.Database.Template:
-		return step{sql: c.noTemplate(), does: fmt.Sprintf("deleting database %q", c.Database)}, nil
-	case s.Database != nil && c.ownsDatabase(s):
-		return step{sql: "DROP DATABASE " + c.database + " WITH (FORCE)", does: fmt.Sprintf("deleting database %q", c.Database)}, nil
-	case len(alternates) > 0:
-		return step{sql: "DROP ROLE " + quotedRole(alternates[0].Name), does: fmt.Sprintf("deleting role %q", alternates[0].Name)}, nil
-	case mine:
-		return step{sql: "DROP ROLE " + c.owner, does: fmt.Sprintf("deleting role %q", c.Owner)}, nil
+	if len(roles) == 0 {
+		return step{}, nil
 	}
-	return step{}, nil
+	role := roles[0]
+	return step{
+		sql: "DROP ROLE " + quotedRole(role.Name), does: fmt.Sprintf("deleting role %q", role.Name),
+		then: func(s *sight) { s.drop(role) },
+	}, nil
 }
 
-// unheld returns the first of our roles that the administrator has to join before it can end the sessions of the role, or
-// "" if there is none.
-func (c *change) unheld(s sight) string {
-	if s.Superuser {
-		return ""
+// nextOfDatabaseDeletion returns the next step to the deletion of our database. The administrator joins our roles first, so
+// that it can end their sessions.
+func (c *change) nextOfDatabaseDeletion(s sight, roles []*seenRole) (step, error) {
+	if c.ID != "" && s.id() != c.ID {
+		return step{}, NewError(Replaced, "database %q has the mark of this ExternalDatabase, but was replaced: its OID on the server is %s, and its recorded identity is %s", c.Database, s.Database.OID, c.ID)
 	}
-	if s.Role != nil && c.ownsRole(s) && !s.Role.Held {
-		return c.Owner
-	}
-	for _, role := range c.ownAlternates(s) {
-		if !role.Held {
-			return role.Name
+	for _, role := range roles {
+		if !role.Held && !s.Superuser {
+			return c.join(s, role, fmt.Sprintf("granting role %q to the administrator", role.Name)), nil
 		}
 	}
-	return ""
+	next := step{
+		sql: "DROP DATABASE " + c.database + " WITH (FORCE)", does: fmt.Sprintf("deleting database %q", c.Database),
+		then: func(s *sight) { s.Database = nil },
+	}
+	if s.Database.Template {
+		next.sql, next.then = c.noTemplate(), func(s *sight) { s.Database.Template = false }
+	}
+	return next, nil
 }
 
 // createRole returns the SQL that creates the owner with its mark, in one transaction. If an alternate login is in use,
@@ -149,6 +150,11 @@ func (c *change) createRole(s sight) (string, error) {
 // hold returns the SQL that makes the administrator a member of a role, which is quoted, so that the administrator can
 // create and delete databases for the role, and end its sessions.
 func (c *change) hold(s sight, role string) string { return grant(s, role, "CURRENT_USER") }
+
+// join returns the step in which the administrator becomes a member of a role.
+func (c *change) join(s sight, role *seenRole, does string) step {
+	return step{sql: c.hold(s, quotedRole(role.Name)), does: does, then: func(*sight) { role.Held = true }}
+}
 
 // grant returns the SQL that makes a member act as a role. From PostgreSQL 16 on, it sets both options, because the
 // default of INHERIT depends on the member.
@@ -179,7 +185,7 @@ func (c *change) alterRole(s sight) (string, error) {
 	var statements []string
 	kept := c.keepsRole(s)
 	if !kept {
-		attributes, err := c.attributes(*s.Role, !c.usesAlternate())
+		attributes, err := c.attributes(s.Role, !c.usesAlternate())
 		if err != nil {
 			return "", err
 		}
@@ -199,7 +205,7 @@ func (c *change) alterRole(s sight) (string, error) {
 // attributes returns the attributes of a role that differ from the desired ones. It names no attribute that only
 // superusers may name: check rejects a superuser, and an administrator of the server decides about REPLICATION and
 // BYPASSRLS. If logsIn is true, the role is the login.
-func (c *change) attributes(role seenRole, logsIn bool) (string, error) {
+func (c *change) attributes(role *seenRole, logsIn bool) (string, error) {
 	var wrong []string
 	for attribute, differs := range map[string]bool{
 		"LOGIN": logsIn && !role.Login, "NOCREATEROLE": role.CreateRole, "NOCREATEDB": role.CreateDatabase,

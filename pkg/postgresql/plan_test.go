@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,7 +18,7 @@ func there(change func(*sight)) sight {
 	mark := want().Mark.String()
 	s := sight{
 		Server: server, Connected: "postgres", Version: 150004, Inherits: true,
-		Role:     &seenRole{Mark: mark, Held: true, Login: true},
+		Role:     &seenRole{Name: "clerk", Mark: mark, Held: true, Login: true},
 		Database: &seenDatabase{OID: "16384", Owner: "clerk", Mark: mark, Connectable: true, Granted: true},
 	}
 	if change != nil {
@@ -195,5 +196,19 @@ func TestNextStatementOfDeletion(t *testing.T) {
 				t.Errorf("wanted %s and class %s\ngot    %s and %v", c.sql, c.class, sql, err)
 			}
 		})
+	}
+}
+
+func TestStateHasOnlyRolesThatWereAskedFor(t *testing.T) {
+	seen := withAlternate(func(s *sight) {
+		s.Role.Name = "postgres"
+		s.Alternates = append(s.Alternates, &seenRole{Name: "theirs"}, nil)
+	}).of(want())
+	var names []string
+	for _, role := range seen.roles() {
+		names = append(names, role.Name)
+	}
+	if !slices.Equal(names, []string{"clerk-login1", "clerk"}) {
+		t.Errorf("the roles are %q", names)
 	}
 }

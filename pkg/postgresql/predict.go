@@ -1,16 +1,6 @@
 package postgresql
 
-import (
-	"context"
-	"slices"
-	"sync"
-)
-
-// predictions are the states of roles and databases after the statements of a plan.
-type predictions struct {
-	mu   sync.Mutex
-	seen map[subject]sight
-}
+import "context"
 
 // subject is a role and a database on a server, as one administrator sees them.
 type subject struct{ address, username, password, owner, database string }
@@ -37,20 +27,13 @@ func (s *Server) newChange(w Want) (*change, error) {
 // predicted returns the state after the planned statements. ok is false if none was planned for the role and the
 // database of w.
 func (s *Server) predicted(w Want) (seen sight, ok bool) {
-	p := s.connector.predictions
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	seen, ok = p.seen[s.subject(w)]
+	known, ok := s.connector.predictions.Load(s.subject(w))
+	seen, _ = known.(sight)
 	return seen, ok
 }
 
 // predict records the state after a planned statement.
-func (s *Server) predict(w Want, seen sight) {
-	p := s.connector.predictions
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.seen[s.subject(w)] = seen
-}
+func (s *Server) predict(w Want, seen sight) { s.connector.predictions.Store(s.subject(w), seen) }
 
 // withExtensions returns a predicted state with the extensions of the database, if the state is from a session in another
 // database.
@@ -83,32 +66,6 @@ func (s *Server) plan(sql string) bool {
 // plannedOID stands for the OID of a database that does not exist yet. No existing database has this OID.
 const plannedOID = "0"
 
-// after returns the state after the step that next returned for seen. c.newPassword must have the value that it had when
-// next ran.
-func (c *change) after(seen sight) sight {
-	desired := c.seenOrDesired(seen)
-	owner, _ := c.alterRole(desired)
-	alternate := step{}
-	if c.usesAlternate() {
-		alternate, _ = c.nextOfAlternate(seen)
-	}
-	// The order is that of next.
-	switch {
-	case seen.Role == nil || owner != "" && !c.rotates:
-		seen.Role = c.desiredRole(desired)
-	case alternate.sql != "":
-		seen = seen.withAlternate(c.desiredAlternate(seen.alternate(c.Login)))
-	case seen.Database == nil:
-		seen.Database = &seenDatabase{OID: plannedOID, Owner: c.Owner, Public: true, Granted: true}
-		seen.Extensions = nil // template0 has none that an ExternalDatabase lists
-	case c.alterDatabase(seen) == "":
-		seen = c.afterOwnership(seen)
-	default:
-		seen.Database = c.desiredDatabase(*seen.Database)
-	}
-	return seen
-}
-
 // desiredRole returns the owner in its desired state. If an alternate login is in use, the owner can log in only if it
 // could before.
 func (c *change) desiredRole(seen sight) *seenRole {
@@ -118,7 +75,8 @@ func (c *change) desiredRole(seen sight) *seenRole {
 		kept.Mark, kept.Held = c.desiredMark(true), true
 		return &kept
 	}
-	return &seenRole{Mark: c.Mark.String(), Held: true, Login: login, Sessions: seen.Role != nil && seen.Role.Sessions}
+	sessions := seen.Role != nil && seen.Role.Sessions
+	return &seenRole{Name: c.Owner, Mark: c.Mark.String(), Held: true, Login: login, Sessions: sessions}
 }
 
 // desiredDatabase returns the database in its desired state.
@@ -128,38 +86,4 @@ func (c *change) desiredDatabase(seen seenDatabase) *seenDatabase {
 		return &seen
 	}
 	return &seenDatabase{OID: seen.OID, Owner: c.Owner, Mark: c.Mark.String(), Connectable: true, Granted: true}
-}
-
-// seenOrDesired returns seen, with the desired owner if there is none.
-func (c *change) seenOrDesired(seen sight) sight {
-	if seen.Role == nil {
-		seen.Role = c.desiredRole(seen)
-	}
-	return seen
-}
-
-// afterDeletion returns the state after the step that nextOfDeletion returned for seen.
-func (c *change) afterDeletion(seen sight) sight {
-	role, database, alternates := seen.Role, seen.Database, c.ownAlternates(seen)
-	switch {
-	case (database == nil || !c.ownsDatabase(seen)) && len(alternates) > 0:
-		seen.Alternates = slices.DeleteFunc(slices.Clone(seen.Alternates), func(role *seenAlternate) bool { return role == alternates[0] })
-	case database == nil || !c.ownsDatabase(seen):
-		seen.Role = nil
-	case c.unheld(seen) == c.Owner:
-		held := *role
-		held.Held = true
-		seen.Role = &held
-	case c.unheld(seen) != "":
-		held := *seen.alternate(c.unheld(seen))
-		held.Held = true
-		seen = seen.withAlternate(&held)
-	case database.Template:
-		plain := *database
-		plain.Template = false
-		seen.Database = &plain
-	default:
-		seen.Database = nil
-	}
-	return seen
 }

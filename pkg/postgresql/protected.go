@@ -11,8 +11,9 @@ const (
 )
 
 // protects returns an error of class Protected if the operator must not do something with a role: an administrator, or
-// a role that the server or an administrator needs. ours is true if the role is ours.
-func (w Want) protects(s sight, name string, role seenRole, ours bool, to purpose) error {
+// a role that the server or an administrator needs.
+func (w Want) protects(s sight, role *seenRole, to purpose) error {
+	ours := w.ownsRole(s, role)
 	excess := w.excess(role, ours, to)
 	why := w.protected(role, ours, excess)
 	if why == "" {
@@ -21,16 +22,16 @@ func (w Want) protects(s sight, name string, role seenRole, ours bool, to purpos
 	conflict := w.conflict(s)
 	conflict.Role, conflict.DatabaseOwner, conflict.Statements = true, "", ""
 	if w.marked(role.Mark) && !role.System && !role.Session {
-		conflict.Remedy = withoutAttributes(name, excess)
+		conflict.Remedy = withoutAttributes(role.Name, excess)
 	}
 	const text = "role %q on the server %s; no ExternalDatabase uses or changes such a role"
-	return NewConflict(Protected, conflict, text, name, why)
+	return NewConflict(Protected, conflict, text, role.Name, why)
 }
 
 // excess returns the attributes of a role that the operator does not accept. A role with our mark may have REPLICATION
 // and BYPASSRLS: an administrator has given them to the role, and the operator leaves them in place. The operator takes
 // CREATEROLE from a role that it has created, so CREATEROLE makes only other roles administrators.
-func (w Want) excess(r seenRole, ours bool, to purpose) (attributes []string) {
+func (w Want) excess(r *seenRole, ours bool, to purpose) (attributes []string) {
 	marked := w.marked(r.Mark)
 	add := func(unwanted bool, attribute string) {
 		if unwanted {
@@ -46,7 +47,7 @@ func (w Want) excess(r seenRole, ours bool, to purpose) (attributes []string) {
 
 // protected returns why the operator must not do something with a role that has the excess attributes, or "". It does
 // not say that the operator logs in as a role, because that is secret.
-func (w Want) protected(r seenRole, ours bool, excess []string) string {
+func (w Want) protected(r *seenRole, ours bool, excess []string) string {
 	_, marked := parseMark(r.Mark) // an administrator has joined the role to create its database
 	switch {
 	case r.System:
@@ -78,7 +79,7 @@ func withoutAttributes(role string, attributes []string) string {
 // with REPLICATION and, before PostgreSQL 14, a role with BYPASSRLS. Some providers change this rule in their servers,
 // so that only the answer of the server counts.
 func (c *change) unalterable(s sight, next step, err error) error {
-	role := s.role(c.Want, next.alters)
+	role := s.role(next.alters)
 	if role == nil || s.Superuser || !s.CreatesRoles || !isCode(err, codeNoPrivilege) {
 		return err
 	}

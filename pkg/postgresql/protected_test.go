@@ -44,12 +44,12 @@ func TestProtectionOfOwnRoleDependsOnItsMark(t *testing.T) {
 			w := want()
 			w.ID = ourID
 			seen := there(func(s *sight) { s.Role = &c.role })
-			seen.Role.Mark = c.mark
+			seen.Role.Name, seen.Role.Mark = w.Owner, c.mark
 			for to, expected := range map[purpose]struct {
 				allowed bool
 				remedy  string
 			}{use: {c.uses, c.remedy}, retire: {c.retires, c.remedyAtEnds}} {
-				err := w.protects(seen, w.Owner, *seen.Role, w.ownsRole(seen), to)
+				err := w.protects(seen, seen.Role, to)
 				if (err == nil) != expected.allowed || ConflictOf(err).Remedy != expected.remedy {
 					t.Errorf("for purpose %d: %v with remedy %q", to, err, ConflictOf(err).Remedy)
 				}
@@ -93,6 +93,7 @@ func TestDeniedChangeNamesAttribute(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen := there(func(s *sight) {
+				c.role.Name = "clerk"
 				s.Version, s.Superuser, s.CreatesRoles, s.Role = c.version, c.superuser, !c.powerless, &c.role
 			})
 			answer := denied

@@ -5,10 +5,24 @@ import (
 	"testing"
 )
 
-// works reports whether a former login can log in or has sessions.
-func (c *change) works(s sight) bool {
-	_, found := c.former(s)
-	return found
+// planned returns the statements of a plan, one on each line, and changes seen to the state at its end.
+func planned(t *testing.T, c *change, nextStep func(sight) (step, error), seen *sight) string {
+	t.Helper()
+	var all []string
+	for range maxSteps {
+		next, err := nextStep(*seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next.sql == "" {
+			return strings.Join(all, "\n")
+		}
+		all = append(all, next.sql)
+		next.then(seen)
+		c.newPassword = c.newPassword && !next.setsPassword
+	}
+	t.Fatalf("the plan does not end: %q", all)
+	return ""
 }
 
 func TestNextStatementOfRetirement(t *testing.T) {
@@ -25,8 +39,8 @@ func TestNextStatementOfRetirement(t *testing.T) {
 		"the former login loses its login first": {
 			seen: func(s *sight) { s.Role.Login, s.Role.Sessions = true, true }, sql: noLogin, isFormer: true,
 		},
-		"then its sessions end":                               {seen: func(s *sight) { s.Role.Sessions = true }, sql: end, isFormer: true},
 		"an old server does not wait for the sessions":        {seen: func(s *sight) { s.Role.Sessions, s.Version = true, 130000 }, sql: strings.Replace(end, ", 250", "", 1), isFormer: true},
+		"then its sessions end":                               {seen: func(s *sight) { s.Role.Sessions = true }, sql: end, isFormer: true},
 		"the login ends before an administrator joins":        {seen: func(s *sight) { s.Role.Login, s.Role.Held = true, false }, sql: noLogin, isFormer: true},
 		"an administrator joins to end the sessions":          {seen: func(s *sight) { s.Role.Sessions, s.Role.Held = true, false }, sql: `GRANT "clerk" TO CURRENT_USER`, isFormer: true},
 		"whatever mark its user writes on the database":       {seen: func(s *sight) { s.Role.Login, s.Database.Mark = true, theirMark }, sql: noLogin, isFormer: true},
@@ -52,18 +66,12 @@ func TestNextStatementOfRetirement(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen := withAlternate(c.seen)
-			next, err := change.nextOfRetirement(seen)
-			if err != nil || next.sql != c.sql || change.works(seen) != c.isFormer {
-				t.Errorf("wanted %s and former %t\ngot    %s and %t, %v", c.sql, c.isFormer, next.sql, change.works(seen), err)
+			if isFormer := change.former(seen) != nil; isFormer != c.isFormer {
+				t.Errorf("a former login works: %t", isFormer)
 			}
-			for range maxSteps { // the states that a plan predicts
-				if next, err = change.nextOfRetirement(seen); err != nil || next.sql == "" {
-					break
-				}
-				seen = change.afterRetirement(seen)
-			}
-			if err != nil || next.sql != "" || change.works(seen) {
-				t.Errorf("a plan does not end: %s, %v", next.sql, err)
+			sql := strings.Split(planned(t, change, change.nextOfRetirement, &seen), "\n")
+			if sql[0] != c.sql || change.former(seen) != nil {
+				t.Errorf("wanted %s first\ngot    %q", c.sql, sql)
 			}
 		})
 	}
@@ -98,20 +106,9 @@ func TestDeletionDropsAlternateLogin(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got []string
 			seen := withAlternate(c.seen)
-			for range maxSteps {
-				next, err := change.nextOfDeletion(seen)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if next.sql == "" {
-					break
-				}
-				got, seen = append(got, next.sql), change.afterDeletion(seen)
-			}
-			if strings.Join(got, "\n") != strings.Join(c.sql, "\n") {
-				t.Errorf("wanted %q\ngot    %q", c.sql, got)
+			if got := planned(t, change, change.nextOfDeletion, &seen); got != strings.Join(c.sql, "\n") {
+				t.Errorf("wanted %q\ngot    %s", c.sql, got)
 			}
 		})
 	}
@@ -132,19 +129,9 @@ func TestPlannedRotationEnds(t *testing.T) {
 			}
 			change.planned, change.newPassword = true, true
 			state := withAlternate(seen)
-			for range maxSteps {
-				next, err := change.next(state)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if next.sql == "" {
-					break
-				}
-				state = change.after(state)
-				change.newPassword = change.newPassword && !next.setsPassword
-			}
-			if found, err := change.found(state); err != nil || !found.Current || change.newPassword || !state.alternate("clerk-login1").Login {
-				t.Errorf("the plan ends with %+v, %v, and a new password %t", found, err, change.newPassword)
+			planned(t, change, change.next, &state)
+			if err := change.check(state); err != nil || change.newPassword || !state.role("clerk-login1").Login {
+				t.Errorf("the plan ends with %+v, %v, and a new password %t", state, err, change.newPassword)
 			}
 		})
 	}

@@ -69,7 +69,8 @@ func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 	if w.ID != "" {
 		seen, err := s.lookAsOwner(ctx, w)
 		if err == nil {
-			return c.found(seen)
+			next, err := c.next(seen)
+			return c.found(seen, err == nil && next.sql == "" && len(c.missing(seen)) == 0), err
 		}
 		if ofServer(err) {
 			return Found{}, err
@@ -81,24 +82,22 @@ func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	former, _ := c.former(seen)
-	return Found{ID: seen.id(), Former: former.name}, c.check(seen)
+	return c.found(seen, false), c.check(seen)
 }
 
-// found returns the result of Exists for the state that the login observed.
-func (c *change) found(seen sight) (Found, error) {
-	next, err := c.next(seen)
-	former, _ := c.former(seen)
-	return Found{ID: seen.id(), Current: err == nil && next.sql == "" && len(c.missing(seen)) == 0, Former: former.name}, err
+// found returns the result of Exists.
+func (c *change) found(seen sight, current bool) Found {
+	found := Found{ID: seen.id(), Current: current}
+	if former := c.former(seen); former != nil {
+		found.Former = former.Name
+	}
+	return found
 }
 
 // Create creates the role and the database, or continues an interrupted creation. It returns the identity of the
 // database, even if the owner cannot log in, or if an extension cannot be created. The error has the class Kept if
 // the owner was handed over and does not accept the password.
 func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
-	if s.connector.options.Offline {
-		return offlineID, nil
-	}
 	c, err := s.newChange(w)
 	if err != nil {
 		return "", err
@@ -136,9 +135,6 @@ func (s *Server) Update(ctx context.Context, w Want) error {
 // Rotate then changes nothing. They have the class Unproven if the server accepts the password, but the login cannot
 // use the database now.
 func (s *Server) Rotate(ctx context.Context, w Want) error {
-	if s.connector.options.Offline {
-		return nil
-	}
 	s.forgetOwner()
 	c, err := s.newChange(w)
 	if err != nil {
@@ -154,21 +150,18 @@ func (s *Server) Rotate(ctx context.Context, w Want) error {
 // logins own in the database to the owner. It does not change a role that is not ours. Its error has the class Away if a
 // session has not ended yet.
 func (s *Server) Retire(ctx context.Context, w Want) error {
-	if s.connector.options.Offline {
-		return nil
-	}
-	c, err := s.newChange(w)
-	if err != nil {
-		return err
-	}
-	_, err = s.converge(ctx, w, steps{c.nextOfRetirement, c.unalterable, c.afterRetirement}, func(step) {})
-	return err
+	return s.carryOut(ctx, w, (*change).nextOfRetirement)
 }
 
 // Delete deletes the database and the roles if they are ours, even if clients are connected. It queries the
 // state right before each statement, in the same session. If w.ID is set, Delete deletes no database with
 // another ID, whatever its mark.
 func (s *Server) Delete(ctx context.Context, w Want) error {
+	return s.carryOut(ctx, w, (*change).nextOfDeletion)
+}
+
+// carryOut executes the steps that nextStep returns until there are none.
+func (s *Server) carryOut(ctx context.Context, w Want, nextStep func(*change, sight) (step, error)) error {
 	if s.connector.options.Offline {
 		return nil
 	}
@@ -176,7 +169,7 @@ func (s *Server) Delete(ctx context.Context, w Want) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.converge(ctx, w, steps{c.nextOfDeletion, c.unalterable, c.afterDeletion}, func(step) {})
+	_, err = s.converge(ctx, c, nextStep)
 	return err
 }
 
@@ -221,7 +214,10 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
 		s.owner = owner
 	}
 	seen, err := s.owner.look(ctx, w)
-	return seen.ofLogin(), err
+	for _, role := range seen.roles() {
+		role.Session = false // the role of this session is not an administrator
+	}
+	return seen, err
 }
 
 // lookAsAdmin queries the state as the administrator.

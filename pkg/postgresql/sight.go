@@ -16,16 +16,17 @@ type sight struct {
 	Connected string `json:"connected"` // the database of the session
 	// Superuser, CreatesRoles and Inherits describe the role of the session. Inherits is true if the role inherits the
 	// privileges of the roles that it is a member of, or if this depends on each membership: see sightQuery.
-	Superuser    bool             `json:"superuser"`
-	CreatesRoles bool             `json:"createsRoles"`
-	Inherits     bool             `json:"inherits"`
-	Role         *seenRole        `json:"role"`       // the owner
-	Alternates   []*seenAlternate `json:"alternates"` // those that exist
-	Database     *seenDatabase    `json:"database"`
-	Extensions   []string         `json:"extensions"` // of the database of the session
+	Superuser    bool          `json:"superuser"`
+	CreatesRoles bool          `json:"createsRoles"`
+	Inherits     bool          `json:"inherits"`
+	Role         *seenRole     `json:"role"`       // the owner
+	Alternates   []*seenRole   `json:"alternates"` // the alternate logins that exist
+	Database     *seenDatabase `json:"database"`
+	Extensions   []string      `json:"extensions"` // of the database of the session
 }
 
 type seenRole struct {
+	Name           string `json:"name"`
 	Mark           string `json:"mark"`
 	Held           bool   `json:"held"` // the role of the session may act as this role
 	Login          bool   `json:"login"`
@@ -42,59 +43,39 @@ type seenRole struct {
 	// Carries is true if the role of the session, which is not a superuser, has rights through this role.
 	Carries  bool `json:"carries"`
 	Sessions bool `json:"sessions"` // clients are logged in as this role
+
+	// The query returns the other fields only for alternate logins.
+	Inherits bool `json:"inherits"` // the role inherits the privileges of the roles that it is a member of
+	Member   bool `json:"member"`   // the role may act as the owner
+	Acts     bool `json:"acts"`     // a login acts as the owner
+	Owns     bool `json:"owns"`     // the role owns objects in the database
 }
 
-type seenAlternate struct {
-	seenRole
-	Name     string `json:"name"`
-	Inherits bool   `json:"inherits"` // the role inherits the privileges of the roles that it is a member of
-	Member   bool   `json:"member"`   // the role may act as the owner
-	Acts     bool   `json:"acts"`     // a login acts as the owner
-	Owns     bool   `json:"owns"`     // the role owns objects in the database
+// roles returns the alternate logins and the owner, if they exist.
+func (s sight) roles() []*seenRole {
+	all := slices.Clone(s.Alternates)
+	if s.Role != nil {
+		all = append(all, s.Role)
+	}
+	return all
 }
 
-// alternate returns the alternate login with a name, or nil if it does not exist.
-func (s sight) alternate(name string) *seenAlternate {
-	for _, role := range s.Alternates {
-		if role != nil && role.Name == name {
+// role returns the role with a name, or nil if it does not exist.
+func (s sight) role(name string) *seenRole {
+	for _, role := range s.roles() {
+		if role.Name == name {
 			return role
 		}
 	}
 	return nil
 }
 
-// role returns the owner or the alternate login with a name, or nil if it does not exist.
-func (s sight) role(w Want, name string) *seenRole {
-	if name == w.Owner {
-		return s.Role
+// drop removes a role from the state.
+func (s *sight) drop(role *seenRole) {
+	if role == s.Role {
+		s.Role = nil
 	}
-	if alternate := s.alternate(name); alternate != nil {
-		return &alternate.seenRole
-	}
-	return nil
-}
-
-// withAlternate returns the state with an alternate login in place of the one with the same name.
-func (s sight) withAlternate(role *seenAlternate) sight {
-	others := slices.DeleteFunc(slices.Clone(s.Alternates), func(other *seenAlternate) bool { return other == nil || other.Name == role.Name })
-	s.Alternates = append(others, role)
-	return s
-}
-
-// ofLogin returns the state as the login of the owner observed it, without the mark that the role of the connection is
-// an administrator.
-func (s sight) ofLogin() sight {
-	if s.Role != nil {
-		role := *s.Role
-		role.Session = false
-		s.Role = &role
-	}
-	for _, role := range s.Alternates {
-		if role != nil {
-			role.Session = false
-		}
-	}
-	return s
+	s.Alternates = slices.DeleteFunc(s.Alternates, func(other *seenRole) bool { return other == role })
 }
 
 type seenDatabase struct {
@@ -160,7 +141,7 @@ var sightQuery = `select json_build_object(
         from pg_db_role_setting left join pg_database d on d.oid = setdatabase where setrole = r.oid and (setdatabase = 0 or datname = $2::name)),
       'owns', exists (select from pg_shdepend s where s.refclassid = 'pg_authid'::regclass and s.refobjid = r.oid and s.deptype = 'o'
         and s.classid not in ('pg_default_acl'::regclass, 'pg_user_mapping'::regclass) /* REASSIGN OWNED leaves them */
-        and s.dbid = (select d.oid from pg_database d where datname = $2::name))))
+        and s.dbid = (select d.oid from pg_database d where datname = $2::name))) order by rolname)
     from pg_roles r where rolname = any ($3::name[]) and rolname <> $1::name),
   'database', (select json_build_object(
       'oid', oid::text, 'owner', pg_get_userbyid(datdba),
@@ -189,7 +170,18 @@ func (s *session) look(ctx context.Context, w Want) (sight, error) {
 	if err := s.query(ctx, &seen, sightQuery, w.Owner, w.Database, array(w.Alternates)); err != nil {
 		return sight{}, fmt.Errorf("querying role %q and database %q: %w", w.Owner, w.Database, err)
 	}
-	return seen, nil
+	return seen.of(w), nil
+}
+
+// of returns the state of the roles of w alone, whatever other roles the response of a server names.
+func (s sight) of(w Want) sight {
+	if s.Role != nil {
+		s.Role.Name = w.Owner
+	}
+	s.Alternates = slices.DeleteFunc(s.Alternates, func(role *seenRole) bool {
+		return role == nil || !slices.Contains(w.Alternates, role.Name)
+	})
+	return s
 }
 
 // number matches system identifiers and OIDs, which have at most 64 bits.

@@ -18,6 +18,8 @@ type step struct {
 	inside bool
 	// unlocks is the SQL that ends the sessions of a role that may hold a lock that the step needs, or "".
 	unlocks string
+	// then changes a state to the state after the step. Only a plan calls it.
+	then func(*sight)
 }
 
 // maxUnlocks limits how often a step is tried again because clients lock what it needs: a client may log in again
@@ -27,48 +29,33 @@ const maxUnlocks = 3
 // maxSteps is more than the number of steps from any state to the desired state.
 const maxSteps = 16
 
-// steps lead to a state.
-type steps struct {
-	// next returns the next step.
-	next func(sight) (step, error)
-	// failed returns the error of a step for the state that next returned the step for.
-	failed func(sight, step, error) error
-	// after returns the state after the step that next returned for a state. Only a plan uses it.
-	after func(sight) sight
-}
-
-// converge executes steps until there are none, and returns the state that it observed last. It queries the state
-// before each step, and calls done after each step.
-func (s *Server) converge(ctx context.Context, w Want, to steps, done func(step)) (seen sight, err error) {
+// converge executes the steps that nextStep returns until there are none, and returns the state that it observed last. It
+// queries the state before each step.
+func (s *Server) converge(ctx context.Context, c *change, nextStep func(*change, sight) (step, error)) (seen sight, err error) {
 	retried := false
 	for range maxSteps {
-		if seen, err = s.lookAsAdmin(ctx, w); err != nil {
+		if seen, err = s.lookAsAdmin(ctx, c.Want); err != nil {
 			return seen, err
 		}
-		next, err := to.next(seen)
+		next, err := nextStep(c, seen)
 		if err != nil || next.sql == "" {
 			return seen, err
 		}
 		if s.plan(next.sql) {
-			s.predict(w, to.after(seen))
-		} else if err := s.execute(ctx, w, next); isCode(err, codeInternal) && !retried {
+			next.then(&seen)
+			s.predict(c.Want, seen)
+		} else if err := s.execute(ctx, c.Want, next); isCode(err, codeInternal) && !retried {
 			retried = true // another session changed the same row ("tuple concurrently updated")
 			continue
 		} else if err != nil {
-			return seen, to.failed(seen, next, err)
+			return seen, c.unalterable(seen, next, err)
 		}
-		done(next)
+		c.newPassword = c.newPassword && !next.setsPassword
 	}
-	return seen, notConverged(w, seen)
-}
-
-// notConverged returns the error for a state that maxSteps steps did not reach.
-func notConverged(w Want, seen sight) error {
-	c := change{Want: w}
-	if role, found := c.former(seen); found && !role.Login {
-		return NewError(Away, "sessions of role %q have not ended yet", role.name)
+	if role := c.former(seen); role != nil && !role.Login {
+		return seen, NewError(Away, "sessions of role %q have not ended yet", role.Name)
 	}
-	return fmt.Errorf("role %q and database %q do not reach their desired state: another client keeps changing them, or another role has granted PUBLIC a privilege that only this role can revoke", w.Owner, w.Database)
+	return seen, fmt.Errorf("role %q and database %q do not reach their desired state: another client keeps changing them, or another role has granted PUBLIC a privilege that only this role can revoke", c.Owner, c.Database)
 }
 
 // execute executes a step as the administrator. If the step waits for a lock in vain, execute tries it again with

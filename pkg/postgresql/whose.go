@@ -1,5 +1,7 @@
 package postgresql
 
+import "slices"
+
 // Want is the desired state of a role and its database.
 type Want struct {
 	// Mark identifies the object that the role and the database belong to.
@@ -23,22 +25,18 @@ type Want struct {
 // changes. It returns an error of class Taken if a role or the database exists and is not ours. It returns an error
 // of class Replaced if w.ID names another server and the database does not exist on this server.
 func (w Want) check(s sight) error {
-	if s.Role != nil {
-		if err := w.protects(s, w.Owner, *s.Role, w.ownsRole(s), use); err != nil {
+	used := w.used(s)
+	for _, role := range used {
+		if err := w.protects(s, role, use); err != nil {
 			return err
 		}
 	}
-	login := s.alternate(w.login())
-	if login != nil {
-		if err := w.protects(s, login.Name, login.seenRole, w.ownsAlternate(s, login), use); err != nil {
-			return err
+	for _, role := range used {
+		if !w.ownsRole(s, role) {
+			return w.taken(s, "role", role.Name, role.Mark)
 		}
 	}
 	switch {
-	case s.Role != nil && !w.ownsRole(s):
-		return w.taken(s, "role", w.Owner, s.Role.Mark)
-	case login != nil && !w.ownsAlternate(s, login):
-		return w.taken(s, "role", w.Login, login.Mark)
 	case s.Database != nil && !w.ownsDatabase(s):
 		if w.marked(s.Database.Mark) {
 			const text = "database %q has the mark of this ExternalDatabase, but another role owns it, and its identity is not recorded"
@@ -51,13 +49,33 @@ func (w Want) check(s sight) error {
 	return nil
 }
 
-// ownsRole reports whether the role is ours: it has our mark or, if it has no mark, it owns the database with our
-// mark and our ID.
-func (w Want) ownsRole(s sight) bool {
-	if mark, marked := parseMark(s.Role.Mark); marked {
+// used returns the owner and the login, if they exist.
+func (w Want) used(s sight) (all []*seenRole) {
+	for _, role := range s.roles() {
+		if role == s.Role {
+			all = slices.Insert(all, 0, role)
+		} else if role.Name == w.login() {
+			all = append(all, role)
+		}
+	}
+	return all
+}
+
+// ownRoles returns our roles that exist: the alternate logins first, then the owner.
+func (w Want) ownRoles(s sight) []*seenRole {
+	return slices.DeleteFunc(s.roles(), func(role *seenRole) bool { return !w.ownsRole(s, role) })
+}
+
+// ownsRole reports whether a role is ours: it has our mark. If it has no mark, the owner is ours if it owns the database
+// with our mark and our ID, and an alternate login is ours if it is in use and acts as our owner.
+func (w Want) ownsRole(s sight, role *seenRole) bool {
+	if mark, marked := parseMark(role.Mark); marked {
 		return mark.UID == w.Mark.UID
 	}
-	return s.Database != nil && s.Database.Owner == w.Owner && s.id() == w.ID && w.marked(s.Database.Mark)
+	if role == s.Role {
+		return s.Database != nil && s.Database.Owner == w.Owner && s.id() == w.ID && w.marked(s.Database.Mark)
+	}
+	return role.Name == w.login() && role.Member && role.Acts && s.Role != nil && w.marked(s.Role.Mark)
 }
 
 // ownsDatabase reports whether the database is ours. The owner of a database can set any mark on it, so a database
