@@ -74,26 +74,15 @@ func withoutAttributes(role string, attributes []string) string {
 	return "ALTER ROLE " + quotedRole(role) + " NO" + strings.Join(attributes, " NO")
 }
 
-// unalterable returns the error of a step that failed with err. If the server has rejected a change of a role with an
-// attribute, the error has the class Protected and a remedy: before PostgreSQL 16, only superusers may change a role
-// with REPLICATION and, before PostgreSQL 14, a role with BYPASSRLS. Some providers change this rule in their servers,
-// so that only the answer of the server counts.
+// unalterable returns the error of a step that failed with err. If the server has rejected a change of a role with
+// REPLICATION, the error has the class Protected and a remedy: before PostgreSQL 16, only superusers may change such a
+// role. Some providers change this rule in their servers, so that only the answer of the server counts.
 func (c *change) unalterable(s sight, next step, err error) error {
 	role := s.role(next.alters)
-	if role == nil || s.Superuser || !s.CreatesRoles || !isCode(err, codeNoPrivilege) {
+	if role == nil || !role.Replication || s.Version >= 160000 || s.Superuser || !s.CreatesRoles || !isCode(err, codeNoPrivilege) {
 		return err
 	}
-	var attributes []string
-	if role.Replication && s.Version < 160000 {
-		attributes = append(attributes, "REPLICATION")
-	}
-	if role.BypassRLS && s.Version < 140000 {
-		attributes = append(attributes, "BYPASSRLS")
-	}
-	if len(attributes) == 0 {
-		return err
-	}
-	conflict := Conflict{Role: true, Remedy: withoutAttributes(next.alters, attributes)}
-	return NewConflict(Protected, conflict, "%w; role %q has %s, so that on this server only a superuser may change it",
-		err, next.alters, strings.Join(attributes, " and "))
+	conflict := Conflict{Role: true, Remedy: withoutAttributes(role.Name, []string{"REPLICATION"})}
+	return NewConflict(Protected, conflict, "%w; role %q has REPLICATION, so that on this server only a superuser may change it",
+		err, role.Name)
 }

@@ -60,8 +60,8 @@ func TestProtectionOfOwnRoleDependsOnItsMark(t *testing.T) {
 
 func TestDeniedChangeNamesAttribute(t *testing.T) {
 	denied := failure{error: errors.New("must be superuser (SQLSTATE 42501)"), class: Denied, code: codeNoPrivilege}
-	const replication, both = `ALTER ROLE "clerk" NOREPLICATION`, `ALTER ROLE "clerk" NOREPLICATION NOBYPASSRLS`
-	const v12, v15, v16 = 120000, 150004, 160000
+	const replication = `ALTER ROLE "clerk" NOREPLICATION`
+	const v15, v16 = 150004, 160000
 	replicates, bypasses := seenRole{Replication: true}, seenRole{BypassRLS: true}
 	hasBoth := seenRole{Replication: true, BypassRLS: true}
 	for name, c := range map[string]struct {
@@ -76,7 +76,6 @@ func TestDeniedChangeNamesAttribute(t *testing.T) {
 		"REPLICATION on PostgreSQL 15":        {version: v15, role: replicates, alters: "clerk", remedy: replication},
 		"an administrator without CREATEROLE": {version: v15, role: replicates, powerless: true, alters: "clerk"},
 		"REPLICATION on PostgreSQL 16":        {version: v16, role: replicates, alters: "clerk"},
-		"both attributes on PostgreSQL 12":    {version: v12, role: hasBoth, alters: "clerk", remedy: both},
 		"both attributes on PostgreSQL 15":    {version: v15, role: hasBoth, alters: "clerk", remedy: replication},
 		"BYPASSRLS on PostgreSQL 15":          {version: v15, role: bypasses, alters: "clerk"},
 		"a role without attributes":           {version: v15, alters: "clerk"},

@@ -44,12 +44,8 @@ func (c *change) nextOfRetirement(s sight) (step, error) {
 	case !role.Held && !s.Superuser:
 		return c.join(s, role, does), nil
 	}
-	timeout := ""
-	if s.Version >= 140000 {
-		timeout = ", " + sessionTimeout
-	}
 	return step{
-		sql: endSessions(role.Name, timeout), does: does, then: func(*sight) { role.Sessions = false },
+		sql: endSessions(role.Name, ", "+sessionTimeout), does: does, then: func(*sight) { role.Sessions = false },
 	}, nil
 }
 

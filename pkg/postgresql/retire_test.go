@@ -39,7 +39,6 @@ func TestNextStatementOfRetirement(t *testing.T) {
 		"the former login loses its login first": {
 			seen: func(s *sight) { s.Role.Login, s.Role.Sessions = true, true }, sql: noLogin, isFormer: true,
 		},
-		"an old server does not wait for the sessions":        {seen: func(s *sight) { s.Role.Sessions, s.Version = true, 130000 }, sql: strings.Replace(end, ", 250", "", 1), isFormer: true},
 		"then its sessions end":                               {seen: func(s *sight) { s.Role.Sessions = true }, sql: end, isFormer: true},
 		"the login ends before an administrator joins":        {seen: func(s *sight) { s.Role.Login, s.Role.Held = true, false }, sql: noLogin, isFormer: true},
 		"an administrator joins to end the sessions":          {seen: func(s *sight) { s.Role.Sessions, s.Role.Held = true, false }, sql: `GRANT "clerk" TO CURRENT_USER`, isFormer: true},
