@@ -36,69 +36,71 @@ func ParseAllowedHosts(entries []string) (AllowedHosts, error) {
 	return hosts, nil
 }
 
-// verdict is the decision on a connection.
-type verdict int
+// match says how exactly an entry of AllowedHosts names a server.
+type match int
 
 const (
-	forbidden verdict = iota
-	// unlisted allows a connection, because the list is empty. Messages do not reveal what answers at the
-	// address, unless a PostgreSQL server answers.
-	unlisted
-	// listed allows a connection, because the administrator of the operator listed the host or the address.
-	listed
+	none    match = iota
+	pattern       // a name with a *
+	exact         // the name of the host, or a network with the address
+	single        // the address
 )
 
-// judge decides on a connection to an address of a host. An entry with a * allows no special address and no
-// address of an API server, because the owner of a matching name decides to which address the name
-// resolves. Only an entry with the exact address allows the port of an API server.
-func (a AllowedHosts) judge(host string, to netip.AddrPort, apiServers []netip.AddrPort) verdict {
+// match returns the entry that matches a server most exactly, or UnlistedServer. address is the zero Addr if it is not
+// known.
+func (a AllowedHosts) match(host string, address netip.Addr) (entry string, best match) {
+	entry, host = UnlistedServer, strings.TrimSuffix(strings.ToLower(host), ".")
+	found := func(text string, as match) {
+		if as > best {
+			entry, best = text, as
+		}
+	}
+	literal, err := netip.ParseAddr(host) // an address is not a name
+	if !address.IsValid() {
+		address = literal
+	}
+	address = address.Unmap().WithZone("")
+	for _, name := range a.patterns {
+		if matched, _ := path.Match(name, host); err != nil && name == host {
+			found(name, exact)
+		} else if err != nil && matched {
+			found(name, pattern)
+		}
+	}
+	for _, prefix := range a.prefixes {
+		switch {
+		case !prefix.Contains(address):
+		case prefix.IsSingleIP():
+			found(prefix.Addr().String(), single)
+		default:
+			found(prefix.String(), exact)
+		}
+	}
+	return entry, best
+}
+
+// allows reports whether the operator may connect to an address of a host, and returns the entry that matches. An entry
+// with a * allows no special address and no address of an API server, because the owner of a matching name decides to
+// which address the name resolves. Only an entry with the exact address allows the port of an API server.
+func (a AllowedHosts) allows(host string, to netip.AddrPort, apiServers []netip.AddrPort) (entry string, allowed bool) {
 	address := to.Addr().Unmap().WithZone("")
-	alone, within := a.address(address)
-	named, literally := a.name(host)
+	entry, as := a.match(host, address)
 	isAPIServer := func(anyPort bool) bool {
 		return slices.ContainsFunc(apiServers, func(api netip.AddrPort) bool {
 			return slices.Contains(meanings(address), api.Addr().Unmap()) && (anyPort || api.Port() == to.Port())
 		})
 	}
 	switch {
-	case alone:
-		return listed
+	case as == single:
+		return entry, true
 	case isAPIServer(false):
-		return forbidden
-	case within, literally:
-		return listed
+		return entry, false
+	case as == exact:
+		return entry, true
 	case isAPIServer(true), !a.ordinary && slices.ContainsFunc(meanings(address), isSpecial):
-		return forbidden
-	case named:
-		return listed
-	case len(a.patterns) == 0 && len(a.prefixes) == 0:
-		return unlisted
+		return entry, false
 	}
-	return forbidden
-}
-
-// name reports whether an entry matches the name of a host, and whether an entry is exactly this name.
-func (a AllowedHosts) name(host string) (named, literally bool) {
-	if _, err := netip.ParseAddr(host); err == nil {
-		return false, false // an address is not a name
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	for _, pattern := range a.patterns {
-		matched, err := path.Match(pattern, host)
-		named = named || matched && err == nil
-		literally = literally || pattern == host
-	}
-	return named, literally
-}
-
-// address reports whether an entry is exactly this address, and whether an entry contains it.
-func (a AllowedHosts) address(address netip.Addr) (alone, within bool) {
-	for _, prefix := range a.prefixes {
-		if prefix.Contains(address) {
-			alone, within = alone || prefix.IsSingleIP(), true
-		}
-	}
-	return alone, within
+	return entry, as == pattern || len(a.patterns)+len(a.prefixes) == 0
 }
 
 // special lists networks in which users have no databases: loopback, link-local, multicast, unspecified and

@@ -81,52 +81,27 @@ func NewConnector(options Options) (*Connector, error) {
 	return &Connector{options: options, gate: newGate(max(1, options.Workers/2)), base: base}, nil
 }
 
-// attempt records the last connection of one login, which can try several addresses. The mutex is necessary
-// because pgconn dials again in the background after a timeout, to cancel its request.
+// attempt records the last dial of one login, which can try several addresses. pgconn dials again in the background
+// after a timeout, to cancel its request.
 type attempt struct {
-	mu      sync.Mutex
-	verdict verdict  // the lowest verdict on a dialed address; before the first dial, the verdict on the name
-	dialed  bool     // whether an address was dialed
-	server  string   // Request.Server
-	conn    *limited // the last connection
-}
-
-func (a *attempt) dials(decided verdict, server string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.server = server
-	if !a.dialed || decided < a.verdict {
-		a.dialed, a.verdict = true, decided
-	}
-}
-
-func (a *attempt) reaches(conn *limited) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.conn = conn
-}
-
-func (a *attempt) result() (told bool, conn *limited, server string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.verdict == listed, a.conn, a.server
+	server atomic.Pointer[string]  // Request.Server
+	conn   atomic.Pointer[limited] // nil before the first connection
 }
 
 // connect logs in as role, and counts the login. Errors have a Class, and their messages do not contain the hidden words.
 func (c *Connector) connect(ctx context.Context, s Settings, role string, hidden []string) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	began, try := time.Now(), &attempt{verdict: unlisted, server: c.options.Allowed.entry(s.Host, netip.Addr{})}
-	if named, _ := c.options.Allowed.name(s.Host); named {
-		try.verdict = listed
-	}
+	began, try := time.Now(), &attempt{}
+	entry, _ := c.options.Allowed.match(s.Host, netip.Addr{})
+	try.server.Store(&entry)
 	config, err := c.config(s, try)
 	if err != nil {
 		return nil, err
 	}
 	conn, err := pgconn.ConnectConfig(ctx, config)
-	told, by, server := try.result()
-	hears := hearing{hidden: hidden, told: told, mode: s.Mode}
+	server, by := *try.server.Load(), try.conn.Load()
+	hears := hearing{hidden: hidden, told: server != UnlistedServer, mode: s.Mode}
 	if err != nil {
 		err = hears.login(ctx, err, by)
 	}
@@ -172,18 +147,18 @@ func (c *Connector) dialer(host string, try *attempt) pgconn.DialFunc {
 		if err != nil {
 			return nil, fmt.Errorf("parsing address %s: %w", address, err)
 		}
-		decided := c.options.Allowed.judge(host, at, c.options.APIServers)
-		if decided == forbidden {
+		entry, allowed := c.options.Allowed.allows(host, at, c.options.APIServers)
+		if !allowed {
 			return nil, errForbidden
 		}
-		try.dials(decided, c.options.Allowed.entry(host, at.Addr()))
+		try.server.Store(&entry)
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
 		by := &limited{Conn: conn}
 		by.left.Store(maxBeforeLogin)
-		try.reaches(by)
+		try.conn.Store(by)
 		return by, nil
 	}
 }

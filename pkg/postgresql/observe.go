@@ -1,11 +1,6 @@
 package postgresql
 
-import (
-	"net/netip"
-	"path"
-	"strings"
-	"time"
-)
+import "time"
 
 // Request is a request to a server that has ended.
 type Request struct {
@@ -34,29 +29,4 @@ func (o Options) observe(server, login string, began time.Time, err error) {
 	if o.Observe != nil {
 		o.Observe(Request{Server: server, Login: login, Took: time.Since(began), Err: err})
 	}
-}
-
-// entry returns the entry that matches a server, or UnlistedServer. Exact names and addresses come first. address is the
-// zero Addr if it is not known.
-func (a AllowedHosts) entry(host string, address netip.Addr) string {
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if literal, err := netip.ParseAddr(host); err == nil {
-		address = literal
-	}
-	address = address.Unmap().WithZone("")
-	found, exact := UnlistedServer, false
-	for _, prefix := range a.prefixes {
-		if prefix.Contains(address) && !exact {
-			found, exact = prefix.String(), prefix.IsSingleIP()
-			if exact {
-				found = prefix.Addr().String()
-			}
-		}
-	}
-	for _, pattern := range a.patterns {
-		if matched, err := path.Match(pattern, host); matched && err == nil && !exact {
-			found, exact = pattern, pattern == host
-		}
-	}
-	return found
 }
