@@ -2,6 +2,7 @@ package postgresql
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -32,6 +33,11 @@ const (
 	busyBase, busyLimit, ticketLife = time.Second, 8 * time.Second, 15 * time.Second
 	// turnBase is the time between the retries of callers of one tenant, if the tenant waits for a slot.
 	turnBase = 250 * time.Millisecond
+	// forgetAfter is how long a server without visits is remembered. It is longer than the resync interval.
+	forgetAfter, pruneEvery = 15 * time.Minute, time.Minute
+	// maxServersOfTenant limits how many servers of a tenant are remembered. The gate keeps servers with current visits,
+	// so that the number can exceed the limit a little.
+	maxServersOfTenant = 64
 )
 
 // gate prevents slow and silent servers from occupying all workers. It remembers each server separately for each
@@ -46,13 +52,9 @@ type gate struct {
 
 	mu      sync.Mutex
 	taken   int // the number of slots in use
-	servers map[place]*known
 	tenants map[string]*tenant
 	pruned  time.Time
 }
-
-// place identifies a server of a tenant.
-type place struct{ tenant, address string }
 
 // known is what the gate knows about a server.
 type known struct {
@@ -71,7 +73,7 @@ type known struct {
 
 // tenant is a namespace whose objects name servers.
 type tenant struct {
-	callers int
+	servers map[string]*known // by address
 	slots   int
 	bad     bool      // the last visit with a slot was slow or failed
 	struck  time.Time // until then each visit needs a slot
@@ -82,16 +84,16 @@ type tenant struct {
 }
 
 func newGate(slots int) *gate {
-	return &gate{slots: slots, servers: map[place]*known{}, tenants: map[string]*tenant{}}
+	return &gate{slots: slots, tenants: map[string]*tenant{}}
 }
 
 // enter admits a caller or returns an error. An admitted caller must call leave at the end.
-func (g *gate) enter(at place) (*visit, error) {
+func (g *gate) enter(namespace, address string) (*visit, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	g.prune(now, at)
-	server, who := g.of(at)
+	g.prune(now)
+	server, who := g.of(namespace, address)
 	server.used = now
 	switch {
 	case now.Before(server.until):
@@ -113,23 +115,45 @@ func (g *gate) enter(at place) (*visit, error) {
 		server.since = now
 	}
 	server.callers++
-	who.callers++
 	v.ctx, v.end = context.WithCancelCause(context.Background())
 	v.timer = time.AfterFunc(limit, v.overdue)
 	return v, nil
 }
 
-func (g *gate) of(at place) (*known, *tenant) {
-	server, who := g.servers[at], g.tenants[at.tenant]
-	if server == nil {
-		server = &known{}
-		g.servers[at] = server
-	}
+// of returns what the gate knows about a server and its tenant. If there are too many servers, the gate forgets the
+// servers of the tenant that have no visits.
+func (g *gate) of(namespace, address string) (*known, *tenant) {
+	who := g.tenants[namespace]
 	if who == nil {
-		who = &tenant{}
-		g.tenants[at.tenant] = who
+		who = &tenant{servers: map[string]*known{}}
+		g.tenants[namespace] = who
+	}
+	server := who.servers[address]
+	if server == nil {
+		if len(who.servers) >= maxServersOfTenant {
+			maps.DeleteFunc(who.servers, func(_ string, other *known) bool { return other.callers == 0 })
+		}
+		server = &known{}
+		who.servers[address] = server
 	}
 	return server, who
+}
+
+// prune forgets servers and tenants that have no visits and whose state does not matter any more.
+func (g *gate) prune(now time.Time) {
+	if now.Sub(g.pruned) < pruneEvery {
+		return
+	}
+	g.pruned = now
+	for namespace, who := range g.tenants {
+		maps.DeleteFunc(who.servers, func(_ string, server *known) bool {
+			return server.callers == 0 && (now.Sub(server.used) > forgetAfter ||
+				!server.proven && !server.cut && !now.Before(server.until))
+		})
+		if len(who.servers) == 0 && !now.Before(who.struck) && !who.waiting(now) && now.Sub(who.took) > forgetAfter {
+			delete(g.tenants, namespace)
+		}
+	}
 }
 
 // take gives a visit a slot if its tenant may have another slot and if it is the turn of the tenant. Otherwise

@@ -52,7 +52,7 @@ func TestGateRejectsVisitsToSilentServer(t *testing.T) {
 		first.asked(fmt.Errorf("logging in as somebody: %w", errAway))
 		first.leave()
 		c.isTold("a", address, Silent)
-		if _, err := c.gate.enter(place{"a", address}); err == nil || err.Error() != "no answer" {
+		if _, err := c.gate.enter("a", address); err == nil || err.Error() != "no answer" {
 			t.Errorf("others are told who asked: %v", err)
 		}
 		c.comes("b", address).leave()

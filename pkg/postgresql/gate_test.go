@@ -25,7 +25,7 @@ func newCallers(t *testing.T) *callers { return &callers{t: t, gate: newGate(slo
 // comes enters the gate for a visit to a server of a tenant. It fails the test if the gate rejects the caller.
 func (c *callers) comes(tenant, address string) *visit {
 	c.t.Helper()
-	v, err := c.gate.enter(place{tenant, address})
+	v, err := c.gate.enter(tenant, address)
 	if err != nil {
 		c.t.Fatalf("%s at %s is not let in: %v", tenant, address, err)
 	}
@@ -35,7 +35,7 @@ func (c *callers) comes(tenant, address string) *visit {
 // isTold tries to enter the gate. It fails the test unless the gate returns an error of the class.
 func (c *callers) isTold(tenant, address string, class Class) {
 	c.t.Helper()
-	v, err := c.gate.enter(place{tenant, address})
+	v, err := c.gate.enter(tenant, address)
 	if err == nil {
 		v.leave()
 	}
@@ -81,7 +81,7 @@ func TestGateLimitsVisitsToSlowServers(t *testing.T) {
 		total := 0
 		for server := range 12 {
 			for _, tenant := range []string{"a", "b", "c", "d"} {
-				if v, err := c.gate.enter(place{tenant, fmt.Sprintf("slow-%d:5432", server)}); err == nil {
+				if v, err := c.gate.enter(tenant, fmt.Sprintf("slow-%d:5432", server)); err == nil {
 					in[tenant], total = append(in[tenant], v), total+1
 				} else if ClassOf(err) != Busy {
 					t.Errorf("%s is told %v", tenant, err)
@@ -118,7 +118,7 @@ func TestGateServesTenantsInTurn(t *testing.T) {
 		crowd := func() (began int) {
 			for n := range 20 {
 				server++
-				if v, err := c.gate.enter(place{fmt.Sprintf("hostile-%d", n), fmt.Sprintf("silent-%d:5432", server)}); err == nil {
+				if v, err := c.gate.enter(fmt.Sprintf("hostile-%d", n), fmt.Sprintf("silent-%d:5432", server)); err == nil {
 					in, began = append(in, v), began+1
 				}
 			}
@@ -135,7 +135,7 @@ func TestGateServesTenantsInTurn(t *testing.T) {
 		}
 		began := 0
 		for {
-			v, err := c.gate.enter(place{"good", address})
+			v, err := c.gate.enter("good", address)
 			if err == nil {
 				v.asked(nil)
 				v.leave()
@@ -225,7 +225,7 @@ func TestRetryDelayGrowsWhileServerIsBusy(t *testing.T) {
 		defer c.comes("a", address).leave()
 		for _, waited := range []time.Duration{0, 4 * time.Second, time.Minute} {
 			<-time.After(waited)
-			_, err := c.gate.enter(place{"a", address})
+			_, err := c.gate.enter("a", address)
 			want := min(max(waited, busyBase), busyLimit)
 			if after := RetryAfter(err); after < want*3/4 || after > want*7/4 {
 				t.Errorf("after %s it comes again in %s", waited, after)
@@ -247,7 +247,7 @@ func TestGateAdmitsManyTenantsSoon(t *testing.T) {
 				<-time.After(time.Duration(n) * time.Millisecond)
 				for {
 					tries.Add(1)
-					v, err := c.gate.enter(place{fmt.Sprint(n), address})
+					v, err := c.gate.enter(fmt.Sprint(n), address)
 					if err == nil {
 						<-time.After(50 * time.Millisecond)
 						v.asked(nil)
@@ -271,20 +271,17 @@ func TestGateForgetsServersAndTenants(t *testing.T) {
 		for n := range 10 * maxServersOfTenant {
 			c.finds("a", fmt.Sprintf("%d:5432", n))
 		}
-		if n := len(c.gate.servers); n > maxServersOfTenant {
+		if n := len(c.gate.tenants["a"].servers); n > maxServersOfTenant {
 			t.Errorf("it knows %d servers of a tenant", n)
 		}
-		for n := range maxServers + 100 {
+		for n := range slots {
 			c.finds(fmt.Sprint(n), address)
-		}
-		if n := len(c.gate.servers); n > maxServers {
-			t.Errorf("it knows %d servers", n)
 		}
 		stays := c.comes("a", "in use:5432")
 		<-time.After(forgetAfter + pruneEvery)
 		c.finds("b", address)
-		if n, tenants := len(c.gate.servers), len(c.gate.tenants); n != 2 || tenants != 2 {
-			t.Errorf("it knows %d servers and %d tenants after a while", n, tenants)
+		if n, tenants := len(c.gate.tenants["a"].servers), len(c.gate.tenants); n != 1 || tenants != 2 {
+			t.Errorf("it knows %d servers of a tenant, and %d tenants after a while", n, tenants)
 		}
 		stays.leave()
 	})

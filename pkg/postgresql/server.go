@@ -179,7 +179,7 @@ func (s *Server) connect(ctx context.Context, as Settings, role, who string) (*s
 		return nil, errOffline
 	}
 	if s.visit == nil {
-		visit, err := s.connector.gate.enter(place{s.tenant, as.Address()})
+		visit, err := s.connector.gate.enter(s.tenant, as.Address())
 		if err != nil {
 			return nil, err
 		}

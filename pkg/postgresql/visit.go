@@ -89,7 +89,6 @@ func (v *visit) leave() {
 	v.end(nil)
 	now := time.Now()
 	server.callers--
-	who.callers--
 	server.used = now
 	server.proven = server.answers && now.Sub(v.began) <= slowAfter
 	server.cut = server.cut && !server.answers
