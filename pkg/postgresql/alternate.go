@@ -2,7 +2,6 @@ package postgresql
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -10,19 +9,8 @@ import (
 // their sessions act as the owner, so that objects belong to the owner whichever login creates them. The owner never gets
 // its login back, because a session of a former alternate login could change the password of the owner.
 
-// login returns the role that logs in with the password.
-func (w Want) login() string {
-	if w.usesAlternate() {
-		return w.Login
-	}
-	return w.Owner
-}
-
-// usesAlternate reports whether an alternate login is in use.
-func (w Want) usesAlternate() bool { return slices.Contains(w.Alternates, w.Login) }
-
 // nextOfAlternate returns the next step to an alternate login that is in use. The owner exists.
-func (c *change) nextOfAlternate(s sight) (step, error) {
+func (c *change) nextOfAlternate(s state) (step, error) {
 	login, seen := quotedRole(c.Login), s.role(c.Login)
 	if seen == nil {
 		secret, err := c.verifier()
@@ -39,7 +27,7 @@ func (c *change) nextOfAlternate(s sight) (step, error) {
 		statements = append(statements, grant(s, c.owner, login), c.act())
 		return step{
 			sql: strings.Join(statements, "; "), does: fmt.Sprintf("creating role %q", c.Login), setsPassword: true,
-			then: func(s *sight) { s.Alternates = append(s.Alternates, c.desiredAlternate(false)) },
+			then: func(s *state) { s.Alternates = append(s.Alternates, c.desiredAlternate(false)) },
 		}, nil
 	}
 	attributes, err := c.attributes(seen, true)
@@ -66,7 +54,7 @@ func (c *change) nextOfAlternate(s sight) (step, error) {
 	add(!seen.Acts && !resets && s.Database != nil, "ALTER ROLE "+login+" IN DATABASE "+c.database+" RESET role")
 	next := step{
 		sql: strings.Join(statements, "; "), does: fmt.Sprintf("updating role %q", c.Login),
-		setsPassword: c.newPassword, alters: c.Login, then: func(*sight) { *seen = *c.desiredAlternate(seen.Owns) },
+		setsPassword: c.newPassword, alters: c.Login, then: func(*state) { *seen = *c.desiredAlternate(seen.Owns) },
 	}
 	if c.rotates {
 		next.unlocks = c.unlock(s, seen)
@@ -82,7 +70,7 @@ func (c *change) act() string {
 
 // nextOfOwnership returns the next step to alternate logins that own nothing in the database. A client that leaves the role
 // of the owner (SET ROLE NONE or, depending on the version of PostgreSQL, DISCARD ALL) creates objects as its login.
-func (c *change) nextOfOwnership(s sight) step {
+func (c *change) nextOfOwnership(s state) step {
 	for _, role := range c.ownRoles(s) {
 		if !role.Owns || role == s.Role {
 			continue
@@ -93,7 +81,7 @@ func (c *change) nextOfOwnership(s sight) step {
 		}
 		return step{
 			sql:  "SET LOCAL ROLE NONE; REASSIGN OWNED BY " + quotedRole(role.Name) + " TO " + c.owner,
-			does: does, inside: true, then: func(*sight) { role.Owns = false },
+			does: does, inside: true, then: func(*state) { role.Owns = false },
 		}
 	}
 	return step{}

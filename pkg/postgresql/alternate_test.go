@@ -6,8 +6,8 @@ import (
 )
 
 // withAlternate returns the state in which the alternate login is in use and the owner cannot log in, after change.
-func withAlternate(change func(*sight)) sight {
-	return there(func(s *sight) {
+func withAlternate(change func(*state)) state {
+	return there(func(s *state) {
 		s.Role.Login = false
 		s.Alternates = []*seenRole{{
 			Name: "clerk-login1", Mark: s.Role.Mark, Held: true, Login: true, Inherits: true, Member: true, Acts: true,
@@ -19,14 +19,14 @@ func withAlternate(change func(*sight)) sight {
 }
 
 // unheld is a state as the login observes it: it does not act for its alternate login.
-func unheld(s *sight) { s.Alternates[0].Held = false }
+func unheld(s *state) { s.Alternates[0].Held = false }
 
 func TestNextStatementForAlternateLogin(t *testing.T) {
 	const markAlternate = `COMMENT ON ROLE "clerk-login1" IS 'windlass.dev/externaldatabase team/shop uid-1'`
 	const create = `CREATE ROLE "clerk-login1" LOGIN INHERIT NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD …; ` + markAlternate
 	const act = `ALTER ROLE "clerk-login1" SET role = 'clerk'`
 	for name, c := range map[string]struct {
-		seen        func(*sight)
+		seen        func(*state)
 		id          ID
 		newPassword bool
 		sql         string
@@ -35,43 +35,43 @@ func TestNextStatementForAlternateLogin(t *testing.T) {
 		rotates     bool   // before clients use the login
 		err         string // an error without a class
 	}{
-		"a missing database is not created in an update":    {seen: func(s *sight) { s.Database = nil }, updates: true, err: `database "shop" does not exist any more`},
-		"a missing owner is not created without a database": {seen: func(s *sight) { s.Role, s.Database = nil, nil }, updates: true, err: `database "shop" does not exist any more`},
-		"a missing database is not created in a rotation":   {seen: func(s *sight) { s.Database = nil }, updates: true, rotates: true, err: `database "shop" does not exist any more`},
-		"a missing owner is not created in a rotation":      {seen: func(s *sight) { s.Role, s.Database.Owner, s.Superuser = nil, "postgres", true }, id: ourID, updates: true, rotates: true, err: `role "clerk" does not exist any more`},
-		"a missing owner is created in an update":           {seen: func(s *sight) { s.Role, s.Database.Owner, s.Superuser = nil, "postgres", true }, id: ourID, updates: true, sql: `CREATE ROLE "clerk" NOLOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB; ` + strings.Replace(markAlternate, "-login1", "", 1)},
+		"a missing database is not created in an update":    {seen: func(s *state) { s.Database = nil }, updates: true, err: `database "shop" does not exist any more`},
+		"a missing owner is not created without a database": {seen: func(s *state) { s.Role, s.Database = nil, nil }, updates: true, err: `database "shop" does not exist any more`},
+		"a missing database is not created in a rotation":   {seen: func(s *state) { s.Database = nil }, updates: true, rotates: true, err: `database "shop" does not exist any more`},
+		"a missing owner is not created in a rotation":      {seen: func(s *state) { s.Role, s.Database.Owner, s.Superuser = nil, "postgres", true }, id: ourID, updates: true, rotates: true, err: `role "clerk" does not exist any more`},
+		"a missing owner is created in an update":           {seen: func(s *state) { s.Role, s.Database.Owner, s.Superuser = nil, "postgres", true }, id: ourID, updates: true, sql: `CREATE ROLE "clerk" NOLOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB; ` + strings.Replace(markAlternate, "-login1", "", 1)},
 		"nothing is left to do":                             {seen: unheld},
 		"a missing alternate login is created as a member of the owner": {
-			seen: func(s *sight) { s.Alternates = nil }, newPassword: true,
+			seen: func(s *state) { s.Alternates = nil }, newPassword: true,
 			sql: create + `; GRANT "clerk-login1" TO CURRENT_USER; GRANT "clerk" TO "clerk-login1"; ` + act,
 		},
 		"PostgreSQL 16 gets the options of the membership": {
-			seen: func(s *sight) { s.Alternates, s.Version = nil, 160000 }, newPassword: true,
+			seen: func(s *state) { s.Alternates, s.Version = nil, 160000 }, newPassword: true,
 			sql: create + `; GRANT "clerk-login1" TO CURRENT_USER WITH INHERIT TRUE, SET TRUE; GRANT "clerk" TO "clerk-login1" WITH INHERIT TRUE, SET TRUE; ` + act,
 		},
 		"a superuser is not a member of the alternate login": {
-			seen: func(s *sight) { s.Alternates, s.Superuser = nil, true }, newPassword: true, sql: create + `; GRANT "clerk" TO "clerk-login1"; ` + act,
+			seen: func(s *state) { s.Alternates, s.Superuser = nil, true }, newPassword: true, sql: create + `; GRANT "clerk" TO "clerk-login1"; ` + act,
 		},
 		"a retired alternate login can log in with a new password": {
-			seen: func(s *sight) { s.Alternates[0].Login, s.Alternates[0].Expires = false, true }, newPassword: true,
+			seen: func(s *state) { s.Alternates[0].Login, s.Alternates[0].Expires = false, true }, newPassword: true,
 			sql: `ALTER ROLE "clerk-login1" LOGIN VALID UNTIL 'infinity' PASSWORD …`,
 		},
 		"drift of the alternate login is corrected": {
-			seen: func(s *sight) {
+			seen: func(s *state) {
 				*s.Alternates[0] = seenRole{Name: "clerk-login1", CreateRole: true, Mark: s.Role.Mark}
 			},
 			sql: `ALTER ROLE "clerk-login1" LOGIN NOCREATEROLE INHERIT; GRANT "clerk" TO "clerk-login1"; ` + act + `; ALTER ROLE "clerk-login1" IN DATABASE "shop" RESET role`,
 		},
-		"a removed mark of the login in use is restored":            {seen: func(s *sight) { s.Alternates[0].Mark = "" }, sql: markAlternate},
-		"a role without a mark that does not act as the owner":      {seen: func(s *sight) { s.Alternates[0].Mark, s.Alternates[0].Acts = "", false }, class: Taken},
-		"a role of another object":                                  {seen: func(s *sight) { s.Alternates[0].Mark = theirMark }, newPassword: true, class: Taken},
-		"the login of the owner is left alone":                      {seen: func(s *sight) { s.Role.Login = true }},
-		"an expired owner is left alone":                            {seen: func(s *sight) { s.Role.Expires = true }},
-		"objects of the login are given to the owner":               {seen: func(s *sight) { s.Alternates[0].Owns = true }, sql: `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk-login1" TO "clerk"`},
-		"an administrator joins a role with objects before":         {seen: func(s *sight) { s.Alternates[0].Owns, s.Alternates[0].Held = true, false }, sql: `GRANT "clerk-login1" TO CURRENT_USER`},
-		"other attributes of the owner are corrected":               {seen: func(s *sight) { s.Role.CreateDatabase = true }, sql: `ALTER ROLE "clerk" NOCREATEDB`},
-		"an owner that was dropped is created and cannot log in":    {seen: func(s *sight) { s.Role, s.Database, s.Superuser = nil, nil, true }, sql: `CREATE ROLE "clerk" NOLOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB; ` + strings.Replace(markAlternate, "-login1", "", 1)},
-		"an alternate login that lost its membership gets it again": {seen: func(s *sight) { s.Alternates[0].Member = false }, sql: `GRANT "clerk" TO "clerk-login1"`},
+		"a removed mark of the login in use is restored":            {seen: func(s *state) { s.Alternates[0].Mark = "" }, sql: markAlternate},
+		"a role without a mark that does not act as the owner":      {seen: func(s *state) { s.Alternates[0].Mark, s.Alternates[0].Acts = "", false }, class: Taken},
+		"a role of another object":                                  {seen: func(s *state) { s.Alternates[0].Mark = theirMark }, newPassword: true, class: Taken},
+		"the login of the owner is left alone":                      {seen: func(s *state) { s.Role.Login = true }},
+		"an expired owner is left alone":                            {seen: func(s *state) { s.Role.Expires = true }},
+		"objects of the login are given to the owner":               {seen: func(s *state) { s.Alternates[0].Owns = true }, sql: `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk-login1" TO "clerk"`},
+		"an administrator joins a role with objects before":         {seen: func(s *state) { s.Alternates[0].Owns, s.Alternates[0].Held = true, false }, sql: `GRANT "clerk-login1" TO CURRENT_USER`},
+		"other attributes of the owner are corrected":               {seen: func(s *state) { s.Role.CreateDatabase = true }, sql: `ALTER ROLE "clerk" NOCREATEDB`},
+		"an owner that was dropped is created and cannot log in":    {seen: func(s *state) { s.Role, s.Database, s.Superuser = nil, nil, true }, sql: `CREATE ROLE "clerk" NOLOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB; ` + strings.Replace(markAlternate, "-login1", "", 1)},
+		"an alternate login that lost its membership gets it again": {seen: func(s *state) { s.Alternates[0].Member = false }, sql: `GRANT "clerk" TO "clerk-login1"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := want()

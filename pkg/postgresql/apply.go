@@ -36,7 +36,7 @@ func (s *Server) apply(ctx context.Context, c *change) (ID, error) {
 
 // keepsPassword reports whether a login failed because the owner was handed over with another password, or cannot log
 // in.
-func (c *change) keepsPassword(s sight, err error) bool {
+func (c *change) keepsPassword(s state, err error) bool {
 	if c.usesAlternate() || !c.keepsRole(s) {
 		return false
 	}
@@ -44,7 +44,7 @@ func (c *change) keepsPassword(s sight, err error) bool {
 }
 
 // kept returns the error of class Kept for a login that failed with err.
-func (c *change) kept(s sight, err error) error {
+func (c *change) kept(s state, err error) error {
 	const text = "role %q was handed over, and cannot log in with the password in its Secret: %w"
 	return NewConflict(Kept, Conflict{Remedy: c.admit(s.Role)}, text, c.Owner, err)
 }

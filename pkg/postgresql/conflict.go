@@ -22,7 +22,7 @@ type Conflict struct {
 }
 
 // conflict returns the Conflict between the desired and the observed state.
-func (w Want) conflict(s sight) Conflict {
+func (w Want) conflict(s state) Conflict {
 	foreign := s.Database != nil && !w.ownsDatabase(s)
 	found := Conflict{Database: foreign, Statements: w.handOver(s)}
 	for _, role := range w.used(s) {
@@ -35,7 +35,7 @@ func (w Want) conflict(s sight) Conflict {
 }
 
 // handOver returns the SQL of Conflict.Statements.
-func (w Want) handOver(s sight) string {
+func (w Want) handOver(s state) string {
 	c, err := newChange(w)
 	if err != nil || s.Role == nil {
 		return ""
@@ -65,7 +65,7 @@ func (w Want) handOver(s sight) string {
 }
 
 // taken returns the error for a role or a database that exists and is not ours.
-func (w Want) taken(s sight, kind, name, comment string) error {
+func (w Want) taken(s state, kind, name, comment string) error {
 	text := "belongs to no ExternalDatabase"
 	if mark, marked := parseMark(comment); marked && mark.UID != w.Mark.UID {
 		text = fmt.Sprintf("belongs to ExternalDatabase %s/%s (UID %s), which loses it if it is handed over",

@@ -6,7 +6,7 @@ import (
 )
 
 // handedOver changes a state to that of a role and a database that were handed over with other rights.
-func handedOver(s *sight) {
+func handedOver(s *state) {
 	mark := want().desiredMark(true)
 	s.Role.Mark, s.Role.Login, s.Role.CreateDatabase, s.Role.Expires, s.Role.Held = mark, false, true, true, false
 	s.Database.Mark, s.Database.Public, s.Database.Granted, s.Database.Template = mark, true, false, true
@@ -14,35 +14,35 @@ func handedOver(s *sight) {
 
 func TestConflictProposesHarmlessStatements(t *testing.T) {
 	const role, database = `COMMENT ON ROLE "o""wner" IS 'windlass.dev/externaldatabase team/shop uid-1 handed-over'`, `COMMENT ON DATABASE "sh""op" IS 'windlass.dev/externaldatabase team/shop uid-1 handed-over'`
-	foreign := func(s *sight) {
+	foreign := func(s *state) {
 		s.Role.Mark, s.Database.Mark, s.Database.Owner, s.Database.Ordinary = "", "", `o"wner`, true
 	}
 	for name, c := range map[string]struct {
-		change    func(*sight)
+		change    func(*state)
 		alternate bool // an alternate login is in use
 		want      Conflict
 	}{
-		"a role and its database":   {change: func(*sight) {}, want: Conflict{Role: true, Database: true, Statements: role + "; " + database + ";"}},
-		"a role without a database": {change: func(s *sight) { s.Database = nil }, want: Conflict{Role: true, Statements: role + ";"}},
-		"a database of our role":    {change: func(s *sight) { s.Role.Mark = want().Mark.String() }, want: Conflict{Database: true, Statements: database + ";"}},
+		"a role and its database":   {change: func(*state) {}, want: Conflict{Role: true, Database: true, Statements: role + "; " + database + ";"}},
+		"a role without a database": {change: func(s *state) { s.Database = nil }, want: Conflict{Role: true, Statements: role + ";"}},
+		"a database of our role":    {change: func(s *state) { s.Role.Mark = want().Mark.String() }, want: Conflict{Database: true, Statements: database + ";"}},
 		"a database that a superuser has restored": {
-			change: func(s *sight) {
+			change: func(s *state) {
 				s.Role.Mark, s.Database.Owner, s.Database.Ordinary, s.Database.OfSuperuser = want().Mark.String(), "postgres", false, true
 			},
 			want: Conflict{Database: true, Statements: `ALTER DATABASE "sh""op" OWNER TO "o""wner"; ` + database + ";"},
 		},
 		"the database of a superuser beside a role of others": {
-			change: func(s *sight) {
+			change: func(s *state) {
 				s.Database.Owner, s.Database.Ordinary, s.Database.OfSuperuser = "postgres", false, true
 			},
 			want: Conflict{Role: true, Database: true},
 		},
-		"the database of another role":            {change: func(s *sight) { s.Database.Owner = "legacy" }, want: Conflict{Role: true, Database: true, DatabaseOwner: "legacy"}},
-		"the database of a role, and no owner":    {change: func(s *sight) { s.Role, s.Database.Owner = nil, "legacy" }, want: Conflict{Database: true, DatabaseOwner: "legacy"}},
+		"the database of another role":            {change: func(s *state) { s.Database.Owner = "legacy" }, want: Conflict{Role: true, Database: true, DatabaseOwner: "legacy"}},
+		"the database of a role, and no owner":    {change: func(s *state) { s.Role, s.Database.Owner = nil, "legacy" }, want: Conflict{Database: true, DatabaseOwner: "legacy"}},
 		"an alternate login of others, in use":    {alternate: true, change: ours, want: Conflict{Role: true, Statements: `COMMENT ON ROLE "clerk-login1" IS 'windlass.dev/externaldatabase team/shop uid-1';`}},
-		"everything is in use":                    {alternate: true, change: func(*sight) {}, want: Conflict{Role: true, Database: true, Statements: role + "; " + database + `; COMMENT ON ROLE "clerk-login1" IS 'windlass.dev/externaldatabase team/shop uid-1';`}},
+		"everything is in use":                    {alternate: true, change: func(*state) {}, want: Conflict{Role: true, Database: true, Statements: role + "; " + database + `; COMMENT ON ROLE "clerk-login1" IS 'windlass.dev/externaldatabase team/shop uid-1';`}},
 		"our role and database are no conflict":   {change: ours},
-		"no role and no database are no conflict": {change: func(s *sight) { s.Role, s.Database = nil, nil }},
+		"no role and no database are no conflict": {change: func(s *state) { s.Role, s.Database = nil, nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := want()
@@ -61,7 +61,7 @@ func TestConflictProposesHarmlessStatements(t *testing.T) {
 }
 
 // ours marks the role and the database.
-func ours(s *sight) { s.Role.Mark, s.Database.Mark = want().Mark.String(), want().Mark.String() }
+func ours(s *state) { s.Role.Mark, s.Database.Mark = want().Mark.String(), want().Mark.String() }
 
 func TestAdministratorIsNeverOwner(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -83,12 +83,12 @@ func TestAdministratorIsNeverOwner(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			foreign := there(func(s *sight) { s.Role.Mark, s.Database.Mark = "", ""; c.change(s.Role) })
+			foreign := there(func(s *state) { s.Role.Mark, s.Database.Mark = "", ""; c.change(s.Role) })
 			_, err = change.next(foreign)
 			if conflict := ConflictOf(err); ClassOf(err) != Protected || conflict != (Conflict{Role: true, Database: true}) {
 				t.Errorf("a role of others: %v of class %s, %+v", err, ClassOf(err), conflict)
 			}
-			created := there(func(s *sight) { c.change(s.Role) })
+			created := there(func(s *state) { c.change(s.Role) })
 			next, err := change.next(created)
 			if (ClassOf(err) == Protected) != c.created {
 				t.Errorf("a role that the operator has created: %q, %v", next.sql, err)
@@ -97,7 +97,7 @@ func TestAdministratorIsNeverOwner(t *testing.T) {
 				t.Errorf("deleting a role that the operator has created: %q, %v", next.sql, err)
 			}
 			change.Login = change.Alternates[0]
-			alternate := withAlternate(func(s *sight) {
+			alternate := withAlternate(func(s *state) {
 				s.Alternates[0].Mark, s.Alternates[0].Acts = "", false
 				c.change(s.Alternates[0])
 			})
@@ -105,7 +105,7 @@ func TestAdministratorIsNeverOwner(t *testing.T) {
 			if next, err = change.next(alternate); ClassOf(err) != Protected || next.sql != "" || !strings.Contains(err.Error(), `"clerk-login1"`) {
 				t.Errorf("an alternate login: %q, %v", next.sql, err)
 			}
-			retiring := withAlternate(func(s *sight) { s.Role.Login = true; c.change(s.Role) })
+			retiring := withAlternate(func(s *state) { s.Role.Login = true; c.change(s.Role) })
 			if next, err = change.nextOfRetirement(retiring); (ClassOf(err) == Protected) != c.created {
 				t.Errorf("retiring: %q, %v", next.sql, err)
 			}

@@ -36,7 +36,7 @@ type Connector struct {
 	// base is the configuration that is copied for each connection. pgconn accepts only a Config that its
 	// ParseConfig created.
 	base *pgconn.Config
-	// predictions has the sight after planned statements, by subject: see Options.Plan.
+	// predictions has the state after planned statements, by subject: see Options.Plan.
 	predictions sync.Map
 }
 

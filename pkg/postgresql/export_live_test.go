@@ -2,5 +2,5 @@
 
 package postgresql
 
-// SightQuery is the query of the observed state.
-var SightQuery = sightQuery
+// StateQuery is the query of the observed state.
+var StateQuery = stateQuery

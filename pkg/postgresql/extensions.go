@@ -8,7 +8,7 @@ import (
 
 // extend creates the missing extensions. Some extensions need others, so extend repeats until it can create
 // no more. It returns the error of the first extension that is still missing.
-func (s *Server) extend(ctx context.Context, w Want, seen sight) error {
+func (s *Server) extend(ctx context.Context, w Want, seen state) error {
 	missing := w.missing(seen)
 	if s.connector.options.Plan != nil && len(missing) > 0 {
 		seen.Extensions = append(slices.Clone(seen.Extensions), missing...)

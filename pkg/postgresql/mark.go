@@ -42,27 +42,3 @@ func parseMark(comment string) (Mark, bool) {
 	}
 	return Mark{Namespace: parts[1], Name: parts[2], UID: parts[3], HandedOver: parts[4] != ""}, true
 }
-
-// keepsRole reports whether the owner was handed over. If its mark was removed, the mark of the database decides.
-func (w Want) keepsRole(s sight) bool {
-	if s.Role == nil {
-		return false
-	}
-	if _, marked := parseMark(s.Role.Mark); marked || s.Database == nil {
-		return w.handedOver(s.Role.Mark)
-	}
-	return w.handedOver(s.Database.Mark)
-}
-
-// handedOver reports whether a comment is our mark on a role or a database that was handed over.
-func (w Want) handedOver(comment string) bool {
-	mark, marked := parseMark(comment)
-	return marked && mark.UID == w.Mark.UID && mark.HandedOver
-}
-
-// desiredMark returns our mark, which says whether the role or the database was handed over.
-func (w Want) desiredMark(handedOver bool) string {
-	mark := w.Mark
-	mark.HandedOver = handedOver
-	return mark.String()
-}

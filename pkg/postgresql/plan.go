@@ -1,263 +1,89 @@
 package postgresql
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "context"
 
-// change builds the statements that lead to the desired state.
-type change struct {
-	Want
-	owner, database, mark string // quoted
-	// planned is true if the statements are only shown.
-	planned bool
-	// newPassword is true if the password of the login has to be set, because it cannot log in with it.
-	newPassword bool
-	// exists is true if the database was created before: the change does not create it.
-	exists bool
-	// rotates is true if clients do not use the login yet: its password is unknown, and the change also does not create
-	// the owner.
-	rotates bool
+// subject is a role and a database on a server, as one administrator sees them.
+type subject struct{ address, username, password, owner, database string }
+
+func (s *Server) subject(w Want) subject {
+	return subject{s.admin.Address(), s.admin.Username, s.admin.Password, w.Owner, w.Database}
 }
 
-func newChange(w Want) (*change, error) {
-	owner, err := Identifier(w.Owner)
+// offlineID is the ID of a planned database on a server that the plan does not ask. No database has it.
+const offlineID ID = "0/" + plannedOID
+
+// errOffline is the error of a connection that Options.Offline forbids.
+var errOffline = NewError(Silent, "the plan connects to no PostgreSQL server")
+
+// newChange returns the change to the desired state.
+func (s *Server) newChange(w Want) (*change, error) {
+	c, err := newChange(w)
+	if err == nil {
+		c.planned = s.connector.options.Plan != nil
+	}
+	return c, err
+}
+
+// predicted returns the state after the planned statements. ok is false if none was planned for the role and the
+// database of w.
+func (s *Server) predicted(w Want) (seen state, ok bool) {
+	known, ok := s.connector.predictions.Load(s.subject(w))
+	seen, _ = known.(state)
+	return seen, ok
+}
+
+// predict records the state after a planned statement.
+func (s *Server) predict(w Want, seen state) { s.connector.predictions.Store(s.subject(w), seen) }
+
+// withExtensions returns a predicted state with the extensions of the database, if the state is from a session in another
+// database.
+func (s *Server) withExtensions(ctx context.Context, w Want, seen state) (state, error) {
+	if seen.Database == nil || seen.Database.OID == plannedOID || seen.Connected == w.Database {
+		return seen, nil
+	}
+	admin, err := s.administrator(ctx, w.Database)
 	if err != nil {
-		return nil, err
+		return seen, err
 	}
-	database, err := Identifier(w.Database)
+	inside, err := admin.look(ctx, w)
 	if err != nil {
-		return nil, err
+		return seen, err
 	}
-	for _, name := range w.Alternates {
-		if _, err := Identifier(name); err != nil {
-			return nil, err
-		}
-	}
-	return &change{Want: w, owner: owner, database: database, mark: literal(w.Mark.String())}, nil
+	seen.Connected, seen.Extensions = inside.Connected, inside.Extensions
+	s.predict(w, seen)
+	return seen, nil
 }
 
-// next returns the next step to the desired state. It does not decide whether former logins can log in: see
-// nextOfRetirement.
-func (c *change) next(s sight) (step, error) {
-	if err := c.check(s); err != nil {
-		return step{}, err
+// plan reports a statement in place of its execution. It returns false if there is no plan.
+func (s *Server) plan(sql string) bool {
+	if s.connector.options.Plan == nil {
+		return false
 	}
-	if !s.Superuser && !s.Inherits && (s.Role == nil || !s.Role.Held) {
-		return step{}, NewError(Uninherited, "the role of the administrator has the attribute NOINHERIT, so it cannot act for the roles that it creates")
-	}
-	switch {
-	case c.exists && s.Database == nil:
-		return step{}, fmt.Errorf("database %q does not exist any more", c.Database)
-	case c.rotates && s.Role == nil:
-		return step{}, fmt.Errorf("role %q does not exist any more", c.Owner)
-	}
-	if c.rotates { // a rotation depends on nothing that the login in use can hold up
-		return c.nextOfAlternate(s)
-	}
-	hasRole := func(s *sight) { s.Role = c.desiredRole(*s) }
-	if s.Role == nil {
-		sql, err := c.createRole(s)
-		return step{sql: sql, does: fmt.Sprintf("creating role %q", c.Owner), setsPassword: !c.usesAlternate(), then: hasRole}, err
-	}
-	if sql, err := c.alterRole(s); sql != "" || err != nil {
-		sets := !c.usesAlternate() && c.newPassword && !c.keepsRole(s)
-		return step{sql: sql, does: fmt.Sprintf("updating role %q", c.Owner), setsPassword: sets, alters: c.Owner, then: hasRole}, err
-	}
-	if c.usesAlternate() {
-		if next, err := c.nextOfAlternate(s); next.sql != "" || err != nil {
-			return next, err
-		}
-	}
-	if s.Database == nil {
-		return step{sql: c.createDatabase(), does: fmt.Sprintf("creating database %q", c.Database), then: func(s *sight) {
-			s.Database = &seenDatabase{OID: plannedOID, Owner: c.Owner, Public: true, Granted: true}
-			s.Extensions = nil // template0 has none that an ExternalDatabase lists
-		}}, nil
-	}
-	if sql := c.alterDatabase(s); sql != "" {
-		return step{sql: sql, does: fmt.Sprintf("updating database %q", c.Database), then: func(s *sight) {
-			s.Database = c.desiredDatabase(*s.Database)
-		}}, nil
-	}
-	return c.nextOfOwnership(s), nil
+	s.connector.options.Plan(sql)
+	return true
 }
 
-// nextOfDeletion returns the next step to the deletion of our database and our roles. Other roles and databases stay.
-func (c *change) nextOfDeletion(s sight) (step, error) {
-	if c.ID != "" && c.ID.server() != s.Server {
-		return step{}, c.moved(s)
+// plannedOID stands for the OID of a database that does not exist yet. No existing database has this OID.
+const plannedOID = "0"
+
+// desiredRole returns the owner in its desired state. If an alternate login is in use, the owner can log in only if it
+// could before.
+func (c *change) desiredRole(seen state) *seenRole {
+	login := !c.usesAlternate() || seen.Role != nil && seen.Role.Login
+	if c.keepsRole(seen) {
+		kept := *seen.Role
+		kept.Mark, kept.Held = c.desiredMark(true), true
+		return &kept
 	}
-	roles := c.ownRoles(s)
-	for _, role := range roles {
-		if err := c.protects(s, role, retire); err != nil {
-			return step{}, err
-		}
-	}
-	if s.Database != nil && c.ownsDatabase(s) {
-		return c.nextOfDatabaseDeletion(s, roles)
-	}
-	if len(roles) == 0 {
-		return step{}, nil
-	}
-	role := roles[0]
-	return step{
-		sql: "DROP ROLE " + quotedRole(role.Name), does: fmt.Sprintf("deleting role %q", role.Name),
-		then: func(s *sight) { s.drop(role) },
-	}, nil
+	sessions := seen.Role != nil && seen.Role.Sessions
+	return &seenRole{Name: c.Owner, Mark: c.Mark.String(), Held: true, Login: login, Sessions: sessions}
 }
 
-// nextOfDatabaseDeletion returns the next step to the deletion of our database. The administrator joins our roles first, so
-// that it can end their sessions.
-func (c *change) nextOfDatabaseDeletion(s sight, roles []*seenRole) (step, error) {
-	if c.ID != "" && s.id() != c.ID {
-		return step{}, NewError(Replaced, "database %q has the mark of this ExternalDatabase, but was replaced: its OID on the server is %s, and its recorded identity is %s", c.Database, s.Database.OID, c.ID)
+// desiredDatabase returns the database in its desired state.
+func (c *change) desiredDatabase(seen seenDatabase) *seenDatabase {
+	if c.handedOver(seen.Mark) {
+		seen.Owner, seen.Mark = c.Owner, c.desiredMark(true)
+		return &seen
 	}
-	for _, role := range roles {
-		if !role.Held && !s.Superuser {
-			return c.join(s, role, fmt.Sprintf("granting role %q to the administrator", role.Name)), nil
-		}
-	}
-	next := step{
-		sql: "DROP DATABASE " + c.database + " WITH (FORCE)", does: fmt.Sprintf("deleting database %q", c.Database),
-		then: func(s *sight) { s.Database = nil },
-	}
-	if s.Database.Template {
-		next.sql, next.then = c.noTemplate(), func(s *sight) { s.Database.Template = false }
-	}
-	return next, nil
-}
-
-// createRole returns the SQL that creates the owner with its mark, in one transaction. If an alternate login is in use,
-// the owner cannot log in.
-func (c *change) createRole(s sight) (string, error) {
-	login := " NOLOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB"
-	if !c.usesAlternate() {
-		secret, err := c.verifier()
-		if err != nil {
-			return "", err
-		}
-		login = " LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD " + literal(secret)
-	}
-	sql := "CREATE ROLE " + c.owner + login + "; " + c.markRole(c.owner)
-	if !s.Superuser {
-		sql += "; " + c.hold(s, c.owner)
-	}
-	return sql, nil
-}
-
-// hold returns the SQL that makes the administrator a member of a role, which is quoted, so that the administrator can
-// create and delete databases for the role, and end its sessions.
-func (c *change) hold(s sight, role string) string { return grant(s, role, "CURRENT_USER") }
-
-// join returns the step in which the administrator becomes a member of a role.
-func (c *change) join(s sight, role *seenRole, does string) step {
-	return step{sql: c.hold(s, quotedRole(role.Name)), does: does, then: func(*sight) { role.Held = true }}
-}
-
-// grant returns the SQL that makes a member act as a role. From PostgreSQL 16 on, it sets both options, because the
-// default of INHERIT depends on the member.
-func grant(s sight, role, member string) string {
-	sql := "GRANT " + role + " TO " + member
-	if s.Version >= 160000 {
-		sql += " WITH INHERIT TRUE, SET TRUE"
-	}
-	return sql
-}
-
-// verifier returns the text that a statement has as the password.
-func (c *change) verifier() (string, error) {
-	if c.planned {
-		return "(changed)", nil
-	}
-	return verifier(c.Password)
-}
-
-func (c *change) noTemplate() string { return "ALTER DATABASE " + c.database + " IS_TEMPLATE false" }
-
-// markRole returns the SQL that marks a role, which is quoted.
-func (c *change) markRole(role string) string { return "COMMENT ON ROLE " + role + " IS " + c.mark }
-
-// alterRole returns the SQL that changes the owner, or "" if it is in its desired state. If an alternate login is in use,
-// alterRole does not decide whether the owner can log in: see nextOfRetirement.
-func (c *change) alterRole(s sight) (string, error) {
-	var statements []string
-	kept := c.keepsRole(s)
-	if !kept {
-		attributes, err := c.attributes(s.Role, !c.usesAlternate())
-		if err != nil {
-			return "", err
-		}
-		if attributes != "" {
-			statements = append(statements, "ALTER ROLE "+c.owner+attributes)
-		}
-	}
-	if mark := c.desiredMark(kept); s.Role.Mark != mark {
-		statements = append(statements, "COMMENT ON ROLE "+c.owner+" IS "+literal(mark))
-	}
-	if !s.Role.Held && !s.Superuser && (!kept || s.Database == nil || c.alterDatabase(s) != "") {
-		statements = append(statements, c.hold(s, c.owner))
-	}
-	return strings.Join(statements, "; "), nil
-}
-
-// attributes returns the attributes of a role that differ from the desired ones. It names no attribute that only
-// superusers may name: check rejects a superuser, and an administrator of the server decides about REPLICATION and
-// BYPASSRLS. If logsIn is true, the role is the login.
-func (c *change) attributes(role *seenRole, logsIn bool) (string, error) {
-	var wrong []string
-	for attribute, differs := range map[string]bool{
-		"LOGIN": logsIn && !role.Login, "NOCREATEROLE": role.CreateRole, "NOCREATEDB": role.CreateDatabase,
-		"VALID UNTIL 'infinity'": logsIn && role.Expires,
-	} {
-		if differs {
-			wrong = append(wrong, " "+attribute)
-		}
-	}
-	slices.Sort(wrong)
-	if logsIn && c.newPassword {
-		secret, err := c.verifier()
-		if err != nil {
-			return "", err
-		}
-		wrong = append(wrong, " PASSWORD "+literal(secret))
-	}
-	return strings.Join(wrong, ""), nil
-}
-
-// createDatabase returns the SQL that creates a database that accepts no connections. CREATE DATABASE cannot
-// run in a transaction, so alterDatabase allows connections when it marks the database and revokes the privileges
-// of PUBLIC. The template is template0: it accepts no connections, so nobody can change it.
-func (c *change) createDatabase() string {
-	return "CREATE DATABASE " + c.database + " OWNER " + c.owner + " TEMPLATE template0 ALLOW_CONNECTIONS false"
-}
-
-func (c *change) alterDatabase(s sight) string {
-	var statements []string
-	add := func(wrong bool, statement string) {
-		if wrong {
-			statements = append(statements, statement)
-		}
-	}
-	kept := c.handedOver(s.Database.Mark)
-	mark := c.desiredMark(kept)
-	add(s.Database.Owner != c.Owner, c.giveDatabase())
-	add(s.Database.Mark != mark, "COMMENT ON DATABASE "+c.database+" IS "+literal(mark))
-	add(s.Database.Public && !kept, "REVOKE ALL ON DATABASE "+c.database+" FROM PUBLIC")
-	add(!s.Database.Granted && !kept, "GRANT ALL ON DATABASE "+c.database+" TO "+c.owner)
-	add(s.Database.Template && !kept, c.noTemplate())
-	add(!s.Database.Connectable, "ALTER DATABASE "+c.database+" ALLOW_CONNECTIONS true")
-	add(s.Database.Limited, "ALTER DATABASE "+c.database+" CONNECTION LIMIT -1")
-	return strings.Join(statements, "; ")
-}
-
-// giveDatabase returns the SQL that makes our role the owner of the database.
-func (c *change) giveDatabase() string {
-	return "ALTER DATABASE " + c.database + " OWNER TO " + c.owner
-}
-
-// missing returns the desired extensions that the database lacks.
-func (w Want) missing(s sight) []string {
-	return slices.DeleteFunc(slices.Clone(w.Extensions), func(name string) bool { return slices.Contains(s.Extensions, name) })
+	return &seenDatabase{OID: seen.OID, Owner: c.Owner, Mark: c.Mark.String(), Connectable: true, Granted: true}
 }

@@ -12,7 +12,7 @@ const (
 
 // protects returns an error of class Protected if the operator must not do something with a role: an administrator, or
 // a role that the server or an administrator needs.
-func (w Want) protects(s sight, role *seenRole, to purpose) error {
+func (w Want) protects(s state, role *seenRole, to purpose) error {
 	ours := w.ownsRole(s, role)
 	excess := w.excess(role, ours, to)
 	why := w.protected(role, ours, excess)
@@ -77,7 +77,7 @@ func withoutAttributes(role string, attributes []string) string {
 // unalterable returns the error of a step that failed with err. If the server has rejected a change of a role with
 // REPLICATION, the error has the class Protected and a remedy: before PostgreSQL 16, only superusers may change such a
 // role. Some providers change this rule in their servers, so that only the answer of the server counts.
-func (c *change) unalterable(s sight, next step, err error) error {
+func (c *change) unalterable(s state, next step, err error) error {
 	role := s.role(next.alters)
 	if role == nil || !role.Replication || s.Version >= 160000 || s.Superuser || !s.CreatesRoles || !isCode(err, codeNoPrivilege) {
 		return err

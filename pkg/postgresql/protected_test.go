@@ -43,7 +43,7 @@ func TestProtectionOfOwnRoleDependsOnItsMark(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := want()
 			w.ID = ourID
-			seen := there(func(s *sight) { s.Role = &c.role })
+			seen := there(func(s *state) { s.Role = &c.role })
 			seen.Role.Name, seen.Role.Mark = w.Owner, c.mark
 			for to, expected := range map[purpose]struct {
 				allowed bool
@@ -91,7 +91,7 @@ func TestDeniedChangeNamesAttribute(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen := there(func(s *sight) {
+			seen := there(func(s *state) {
 				c.role.Name = "clerk"
 				s.Version, s.Superuser, s.CreatesRoles, s.Role = c.version, c.superuser, !c.powerless, &c.role
 			})

@@ -86,7 +86,7 @@ func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 }
 
 // found returns the result of Exists.
-func (c *change) found(seen sight, current bool) Found {
+func (c *change) found(seen state, current bool) Found {
 	found := Found{ID: seen.id(), Current: current}
 	if former := c.former(seen); former != nil {
 		found.Former = former.Name
@@ -161,7 +161,7 @@ func (s *Server) Delete(ctx context.Context, w Want) error {
 }
 
 // carryOut executes the steps that nextStep returns until there are none.
-func (s *Server) carryOut(ctx context.Context, w Want, nextStep func(*change, sight) (step, error)) error {
+func (s *Server) carryOut(ctx context.Context, w Want, nextStep func(*change, state) (step, error)) error {
 	if s.connector.options.Offline {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (s *Server) connect(ctx context.Context, as Settings, role, who string) (*s
 }
 
 // lookAsOwner queries the state as the login of the owner.
-func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
+func (s *Server) lookAsOwner(ctx context.Context, w Want) (state, error) {
 	if seen, ok := s.predicted(w); ok {
 		return s.withExtensions(ctx, w, seen)
 	}
@@ -209,7 +209,7 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
 		as.Username, as.Password, as.Database = w.login(), w.Password, w.Database
 		owner, err := s.connect(ctx, as, LoginOwner, fmt.Sprintf("the owner %q", w.login()))
 		if err != nil {
-			return sight{}, err
+			return state{}, err
 		}
 		s.owner = owner
 	}
@@ -221,13 +221,13 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (sight, error) {
 }
 
 // lookAsAdmin queries the state as the administrator.
-func (s *Server) lookAsAdmin(ctx context.Context, w Want) (sight, error) {
+func (s *Server) lookAsAdmin(ctx context.Context, w Want) (state, error) {
 	if seen, ok := s.predicted(w); ok {
 		return seen, nil
 	}
 	admin, err := s.administrator(ctx, s.home(w))
 	if err != nil {
-		return sight{}, err
+		return state{}, err
 	}
 	return admin.look(ctx, w)
 }

@@ -19,7 +19,7 @@ type step struct {
 	// unlocks is the SQL that ends the sessions of a role that may hold a lock that the step needs, or "".
 	unlocks string
 	// then changes a state to the state after the step. Only a plan calls it.
-	then func(*sight)
+	then func(*state)
 }
 
 // maxUnlocks limits how often a step is tried again because clients lock what it needs: a client may log in again
@@ -31,7 +31,7 @@ const maxSteps = 16
 
 // converge executes the steps that nextStep returns until there are none, and returns the state that it observed last. It
 // queries the state before each step.
-func (s *Server) converge(ctx context.Context, c *change, nextStep func(*change, sight) (step, error)) (seen sight, err error) {
+func (s *Server) converge(ctx context.Context, c *change, nextStep func(*change, state) (step, error)) (seen state, err error) {
 	retried := false
 	for range maxSteps {
 		if seen, err = s.lookAsAdmin(ctx, c.Want); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// maxForeign limits how many bytes of a server's message are kept.
-const maxForeign = 1 << 10
+// maxText limits how many bytes of a server's message are kept.
+const maxText = 1 << 10
 
 // hearing turns errors of a server into text that users may see.
 type hearing struct {
@@ -34,7 +34,7 @@ type hearing struct {
 	mode TLSMode
 }
 
-// words returns a server's message as one line of at most maxForeign bytes, without the hidden words.
+// words returns a server's message as one line of at most maxText bytes, without the hidden words.
 func (h hearing) words(said string) string {
 	said = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -46,11 +46,11 @@ func (h hearing) words(said string) string {
 	for _, word := range hidden {
 		said = hide(said, word)
 	}
-	if len(said) <= maxForeign {
+	if len(said) <= maxText {
 		return said
 	}
 	const more = "…"
-	end := maxForeign - len(more)
+	end := maxText - len(more)
 	for !utf8.RuneStart(said[end]) {
 		end--
 	}

@@ -2,29 +2,10 @@ package postgresql
 
 import "slices"
 
-// Want is the desired state of a role and its database.
-type Want struct {
-	// Mark identifies the object that the role and the database belong to.
-	Mark Mark
-	// Database and Owner are names that Identifier accepts.
-	Database, Owner string
-	// Alternates are the names of the logins that take turns from the first rotation on, and act as the owner. They differ
-	// from Owner.
-	Alternates []string
-	// Login is the role that logs in with Password: Owner, or one of Alternates. Empty means Owner.
-	Login string
-	// Password is the password of the login, in printable ASCII.
-	Password string
-	// Extensions must exist in the database. Other extensions stay.
-	Extensions []string
-	// ID is the last known identity of the database, or empty.
-	ID ID
-}
-
 // check returns an error of class Protected if the owner or the login is a role that the operator never uses or
 // changes. It returns an error of class Taken if a role or the database exists and is not ours. It returns an error
 // of class Replaced if w.ID names another server and the database does not exist on this server.
-func (w Want) check(s sight) error {
+func (w Want) check(s state) error {
 	used := w.used(s)
 	for _, role := range used {
 		if err := w.protects(s, role, use); err != nil {
@@ -50,7 +31,7 @@ func (w Want) check(s sight) error {
 }
 
 // used returns the owner and the login, if they exist.
-func (w Want) used(s sight) (all []*seenRole) {
+func (w Want) used(s state) (all []*seenRole) {
 	for _, role := range s.roles() {
 		if role == s.Role {
 			all = slices.Insert(all, 0, role)
@@ -62,13 +43,13 @@ func (w Want) used(s sight) (all []*seenRole) {
 }
 
 // ownRoles returns our roles that exist: the alternate logins first, then the owner.
-func (w Want) ownRoles(s sight) []*seenRole {
+func (w Want) ownRoles(s state) []*seenRole {
 	return slices.DeleteFunc(s.roles(), func(role *seenRole) bool { return !w.ownsRole(s, role) })
 }
 
 // ownsRole reports whether a role is ours: it has our mark. If it has no mark, the owner is ours if it owns the database
 // with our mark and our ID, and an alternate login is ours if it is in use and acts as our owner.
-func (w Want) ownsRole(s sight, role *seenRole) bool {
+func (w Want) ownsRole(s state, role *seenRole) bool {
 	if mark, marked := parseMark(role.Mark); marked {
 		return mark.UID == w.Mark.UID
 	}
@@ -82,7 +63,7 @@ func (w Want) ownsRole(s sight, role *seenRole) bool {
 // with our ID that our role owns is ours whatever its mark. Otherwise, a database with our mark is ours if it has our
 // ID, or if our role owns it. A database without a mark is ours if our role owns it, and if it accepts no connections
 // because its creation was interrupted.
-func (w Want) ownsDatabase(s sight) bool {
+func (w Want) ownsDatabase(s state) bool {
 	// The owner can neither mark a role nor give the database to another role.
 	ofOurs, same := s.Role != nil && w.marked(s.Role.Mark) && s.Database.Owner == w.Owner, s.id() == w.ID
 	mark, marked := parseMark(s.Database.Mark)
@@ -100,6 +81,30 @@ func (w Want) marked(comment string) bool {
 	return marked && mark.UID == w.Mark.UID
 }
 
-func (w Want) moved(s sight) error {
+func (w Want) moved(s state) error {
 	return NewError(Replaced, "the server was replaced: its system identifier is %s, and the recorded one is %s", s.Server, w.ID.server())
+}
+
+// keepsRole reports whether the owner was handed over. If its mark was removed, the mark of the database decides.
+func (w Want) keepsRole(s state) bool {
+	if s.Role == nil {
+		return false
+	}
+	if _, marked := parseMark(s.Role.Mark); marked || s.Database == nil {
+		return w.handedOver(s.Role.Mark)
+	}
+	return w.handedOver(s.Database.Mark)
+}
+
+// handedOver reports whether a comment is our mark on a role or a database that was handed over.
+func (w Want) handedOver(comment string) bool {
+	mark, marked := parseMark(comment)
+	return marked && mark.UID == w.Mark.UID && mark.HandedOver
+}
+
+// desiredMark returns our mark, which says whether the role or the database was handed over.
+func (w Want) desiredMark(handedOver bool) string {
+	mark := w.Mark
+	mark.HandedOver = handedOver
+	return mark.String()
 }

@@ -4,7 +4,7 @@ import "fmt"
 
 // former returns the first role of ours that clients must not use any more and that can log in or has sessions, or nil if
 // there is none: the alternate logins first, then the owner.
-func (c *change) former(s sight) *seenRole {
+func (c *change) former(s state) *seenRole {
 	for _, role := range c.ownRoles(s) {
 		if role.Name != c.login() && (role.Login || role.Sessions) {
 			return role
@@ -20,7 +20,7 @@ const sessionTimeout = "250"
 // database. The login ends first, because a user of the login can hold up everything else, and because a session that
 // ends before could begin again. The end of a login does not depend on the state of the database, which the user of
 // the login can change too.
-func (c *change) nextOfRetirement(s sight) (step, error) {
+func (c *change) nextOfRetirement(s state) (step, error) {
 	if c.ID != "" && c.ID.server() != s.Server && s.Database == nil {
 		return step{}, c.moved(s)
 	}
@@ -39,18 +39,18 @@ func (c *change) nextOfRetirement(s sight) (step, error) {
 	case role.Login:
 		return step{
 			sql: "ALTER ROLE " + quotedRole(role.Name) + " NOLOGIN PASSWORD NULL", does: does, alters: role.Name,
-			unlocks: c.unlock(s, role), then: func(*sight) { role.Login = false },
+			unlocks: c.unlock(s, role), then: func(*state) { role.Login = false },
 		}, nil
 	case !role.Held && !s.Superuser:
 		return c.join(s, role, does), nil
 	}
 	return step{
-		sql: endSessions(role.Name, ", "+sessionTimeout), does: does, then: func(*sight) { role.Sessions = false },
+		sql: endSessions(role.Name, ", "+sessionTimeout), does: does, then: func(*state) { role.Sessions = false },
 	}, nil
 }
 
 // unlock returns the SQL that ends the sessions of a role and does not wait for their end.
-func (c *change) unlock(s sight, role *seenRole) string {
+func (c *change) unlock(s state, role *seenRole) string {
 	sql := endSessions(role.Name, "")
 	if !role.Held && !s.Superuser {
 		sql = c.hold(s, quotedRole(role.Name)) + "; " + sql

@@ -50,7 +50,7 @@ func carries(t *testing.T, database, admin, owner, path string) bool {
 		text string
 		seen struct{ Role struct{ Carries bool } }
 	)
-	row := conn.QueryRow(t.Context(), postgresql.SightQuery, pgx.QueryExecModeExec, owner, database, "{}")
+	row := conn.QueryRow(t.Context(), postgresql.StateQuery, pgx.QueryExecModeExec, owner, database, "{}")
 	if err := row.Scan(&text); err != nil {
 		t.Fatal(err)
 	}

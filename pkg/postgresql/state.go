@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// sight is the observed state. It is the result of sightQuery. Both the owner and the administrator can
+// state is the observed state. It is the result of stateQuery. Both the owner and the administrator can
 // send the query.
-type sight struct {
+type state struct {
 	Server    string `json:"server"`    // the system identifier
 	Version   int    `json:"version"`   // 150004 for 15.4
 	Connected string `json:"connected"` // the database of the session
 	// Superuser, CreatesRoles and Inherits describe the role of the session. Inherits is true if the role inherits the
-	// privileges of the roles that it is a member of, or if this depends on each membership: see sightQuery.
+	// privileges of the roles that it is a member of, or if this depends on each membership: see stateQuery.
 	Superuser    bool          `json:"superuser"`
 	CreatesRoles bool          `json:"createsRoles"`
 	Inherits     bool          `json:"inherits"`
@@ -52,7 +52,7 @@ type seenRole struct {
 }
 
 // roles returns the alternate logins and the owner, if they exist.
-func (s sight) roles() []*seenRole {
+func (s state) roles() []*seenRole {
 	all := slices.Clone(s.Alternates)
 	if s.Role != nil {
 		all = append(all, s.Role)
@@ -61,7 +61,7 @@ func (s sight) roles() []*seenRole {
 }
 
 // role returns the role with a name, or nil if it does not exist.
-func (s sight) role(name string) *seenRole {
+func (s state) role(name string) *seenRole {
 	for _, role := range s.roles() {
 		if role.Name == name {
 			return role
@@ -71,7 +71,7 @@ func (s sight) role(name string) *seenRole {
 }
 
 // drop removes a role from the state.
-func (s *sight) drop(role *seenRole) {
+func (s *state) drop(role *seenRole) {
 	if role == s.Role {
 		s.Role = nil
 	}
@@ -119,10 +119,10 @@ var roleColumns = `
       'sessions', exists (select from pg_stat_get_activity(null) where usesysid = r.oid and pid <> pg_backend_pid()
         and coalesce(backend_type, 'client backend') ` + ofClient + `)`
 
-// sightQuery has the name of the owner as $1, the name of the database as $2, and the names of the
+// stateQuery has the name of the owner as $1, the name of the database as $2, and the names of the
 // alternate logins as $3, an array. A
 // setting of a role for one database takes precedence over the setting of the role for all databases.
-var sightQuery = `select json_build_object(
+var stateQuery = `select json_build_object(
   'server', (select system_identifier::text from pg_control_system()),
   'connected', current_database(),
   'version', current_setting('server_version_num')::int,
@@ -165,16 +165,16 @@ func array(names []string) string {
 }
 
 // look queries the state.
-func (s *session) look(ctx context.Context, w Want) (sight, error) {
-	var seen sight
-	if err := s.query(ctx, &seen, sightQuery, w.Owner, w.Database, array(w.Alternates)); err != nil {
-		return sight{}, fmt.Errorf("querying role %q and database %q: %w", w.Owner, w.Database, err)
+func (s *session) look(ctx context.Context, w Want) (state, error) {
+	var seen state
+	if err := s.query(ctx, &seen, stateQuery, w.Owner, w.Database, array(w.Alternates)); err != nil {
+		return state{}, fmt.Errorf("querying role %q and database %q: %w", w.Owner, w.Database, err)
 	}
 	return seen.of(w), nil
 }
 
 // of returns the state of the roles of w alone, whatever other roles the response of a server names.
-func (s sight) of(w Want) sight {
+func (s state) of(w Want) state {
 	if s.Role != nil {
 		s.Role.Name = w.Owner
 	}
@@ -188,7 +188,7 @@ func (s sight) of(w Want) sight {
 var number = regexp.MustCompile(`^[0-9]{1,20}$`)
 
 // plausible implements result.
-func (s sight) plausible() bool {
+func (s state) plausible() bool {
 	return number.MatchString(s.Server) && (s.Database == nil || number.MatchString(s.Database.OID) && len(s.Database.Owner) <= maxIdentifier)
 }
 
@@ -203,7 +203,7 @@ func (id ID) server() string {
 }
 
 // id returns the ID of the database, or "" if the database does not exist.
-func (s sight) id() ID {
+func (s state) id() ID {
 	if s.Database == nil {
 		return ""
 	}

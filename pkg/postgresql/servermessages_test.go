@@ -55,7 +55,7 @@ func asksWhere(t *testing.T, as Settings, hosts AllowedHosts) error {
 	return err
 }
 
-func TestForeignTextIsTruncatedAndPrintable(t *testing.T) {
+func TestServerMessageIsTruncatedAndPrintable(t *testing.T) {
 	for name, words := range map[string]string{
 		"long":            strings.Repeat("x", 1<<16),
 		"long, in runes":  strings.Repeat("ä€", 1<<14),
@@ -65,14 +65,14 @@ func TestForeignTextIsTruncatedAndPrintable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := hearing{}.words(words)
-			if len(got) > maxForeign || !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			if len(got) > maxText || !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
 				t.Errorf("it is %d bytes: %q", len(got), got)
 			}
 		})
 	}
 }
 
-func TestForeignTextHidesValuesOfSecret(t *testing.T) {
+func TestServerMessageHidesValuesOfSecret(t *testing.T) {
 	h := hearing{hidden: []string{"db.example.com", "admin", "s3", "secret-of-admin", "x", "", "\xff"}}
 	for said, want := range map[string]string{
 		`password authentication failed for user "admin"`: `password authentication failed for user "(hidden)"`,
@@ -107,7 +107,7 @@ func TestLongServerResponseIsLimited(t *testing.T) {
 				t.Errorf("%d MiB were taken", grown) // this includes the memory of the script
 			}
 			const ours = 300
-			if n := len(err.Error()); n > maxForeign+ours {
+			if n := len(err.Error()); n > maxText+ours {
 				t.Errorf("the error has %d bytes", n)
 			}
 		})

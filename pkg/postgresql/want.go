@@ -1,0 +1,38 @@
+package postgresql
+
+import "slices"
+
+// Want is the desired state of a role and its database.
+type Want struct {
+	// Mark identifies the object that the role and the database belong to.
+	Mark Mark
+	// Database and Owner are names that Identifier accepts.
+	Database, Owner string
+	// Alternates are the names of the logins that take turns from the first rotation on, and act as the owner. They differ
+	// from Owner.
+	Alternates []string
+	// Login is the role that logs in with Password: Owner, or one of Alternates. Empty means Owner.
+	Login string
+	// Password is the password of the login, in printable ASCII.
+	Password string
+	// Extensions must exist in the database. Other extensions stay.
+	Extensions []string
+	// ID is the last known identity of the database, or empty.
+	ID ID
+}
+
+// login returns the role that logs in with the password.
+func (w Want) login() string {
+	if w.usesAlternate() {
+		return w.Login
+	}
+	return w.Owner
+}
+
+// usesAlternate reports whether an alternate login is in use.
+func (w Want) usesAlternate() bool { return slices.Contains(w.Alternates, w.Login) }
+
+// missing returns the desired extensions that the database lacks.
+func (w Want) missing(s state) []string {
+	return slices.DeleteFunc(slices.Clone(w.Extensions), func(name string) bool { return slices.Contains(s.Extensions, name) })
+}
