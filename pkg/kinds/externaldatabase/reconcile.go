@@ -219,8 +219,9 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 		}
 	}
 	if found.ID != "" { // the database exists, even if something else failed
+		// serverDatabase alone causes no status write: it changes only together with the ID or the conditions.
 		if string(found.ID) != p.db.Status.ExternalID || !conditions.IsTrue(p.db.Status.Conditions, conditions.Ready) {
-			p.db.Status.ServerDatabase = r.serverDatabase(p) // in a status that is written anyway
+			p.db.Status.ServerDatabase = r.serverDatabase(p)
 		}
 		p.db.Status.ExternalID = string(found.ID)
 	}

@@ -27,6 +27,18 @@ const (
 	configurationRetry = 5 * time.Minute
 )
 
+// stalls are the messages about errors that last until somebody changes the Secret, the spec or the server.
+var stalls = map[postgresql.Class]*controller.Message{
+	postgresql.Forbidden:   messageForbidden,
+	postgresql.Untrusted:   messageUntrusted,
+	postgresql.Unverified:  messageUnverified,
+	postgresql.Refused:     messageRefused,
+	postgresql.Denied:      messageDenied,
+	postgresql.Uninherited: messageUninherited,
+	postgresql.Replaced:    messageReplaced,
+	postgresql.Rejected:    messageRejected,
+}
+
 // explain maps an error of a server to an error of the engine, and adds advice. The message names the
 // connection Secret but nothing of its content, because users who can read the object may not be allowed to
 // read Secrets. The details for the administrator of the operator (postgresql.Detail) are in the log, at
@@ -35,31 +47,19 @@ func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase,
 	if detail := postgresql.Detail(err); detail != "" {
 		klog.FromContext(ctx).V(2).Info("A request to a PostgreSQL server failed", "secret", connectionKey(db), "error", err.Error(), "detail", detail)
 	}
-	secret := "Secret " + db.Spec.ConnectionSecretRef.Name
-	stalled := func(m *controller.Message, values ...any) error {
-		return controller.Stalled(m.Error(append([]any{err}, values...)...), configurationRetry)
+	secret, class := "Secret "+db.Spec.ConnectionSecretRef.Name, postgresql.ClassOf(err)
+	if m := stalls[class]; m != nil {
+		return controller.Stalled(m.Error(err, secret), configurationRetry)
 	}
-	switch postgresql.ClassOf(err) {
+	switch class {
 	case postgresql.Busy:
 		return controller.Postpone(postgresql.RetryAfter(err))
 	case postgresql.Silent:
 		return controller.Warn(messageSilent.Wait(r.untilRetry(db, err), secret, err, awayRetry))
 	case postgresql.Away:
 		return controller.Warn(messageAway.Wait(r.untilRetry(db, err), secret, err, awayRetry))
-	case postgresql.Forbidden:
-		return stalled(messageForbidden, secret)
-	case postgresql.Untrusted:
-		return stalled(messageUntrusted, secret)
-	case postgresql.Unverified:
-		return stalled(messageUnverified, secret)
-	case postgresql.Refused:
-		return stalled(messageRefused, secret)
-	case postgresql.Denied:
-		return stalled(messageDenied, secret)
-	case postgresql.Uninherited:
-		return stalled(messageUninherited, secret)
 	case postgresql.Unlisted:
-		return stalled(messageUnlisted)
+		return controller.Stalled(messageUnlisted.Error(err), configurationRetry)
 	case postgresql.Taken:
 		if statements := postgresql.ConflictOf(err).Statements; statements != "" {
 			return controller.Stalled(messageHandOver.Error(err, otherNames(err), statements), conflictRetry)
@@ -72,10 +72,6 @@ func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase,
 		return controller.Stalled(messageProtected.Error(err, otherNames(err)), conflictRetry)
 	case postgresql.Kept:
 		return controller.Stalled(kept(db, err), conflictRetry)
-	case postgresql.Replaced:
-		return stalled(messageReplaced, secret)
-	case postgresql.Rejected:
-		return stalled(messageRejected, secret)
 	}
 	return messageServerError.Error(secret, err)
 }

@@ -65,8 +65,8 @@ func TestStatusNamesDatabaseOfConnectionSecret(t *testing.T) {
 	}
 }
 
-// TestUpgradeDoesNotWriteServerDatabase reconciles a ready ExternalDatabase whose status has no serverDatabase.
-func TestUpgradeDoesNotWriteServerDatabase(t *testing.T) {
+// TestServerDatabaseAloneCausesNoStatusWrite reconciles a ready ExternalDatabase whose status has no serverDatabase.
+func TestServerDatabaseAloneCausesNoStatusWrite(t *testing.T) {
 	f := newFixture(t, nil, example(onPool), poolSecret())
 	for range 2 {
 		_ = f.Reconcile()
