@@ -1,27 +1,26 @@
 package postgresql
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
-func TestNextStatementOfDeletion(t *testing.T) {
-	const dropDatabase, dropRole = `DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk"`
+func TestDeletionDropsWhatIsOurs(t *testing.T) {
+	const dropDatabase, dropRole, dropAlternate = `DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk"`, `DROP ROLE "clerk-login1"`
+	const both, all = dropDatabase + "\n" + dropRole, dropDatabase + "\n" + dropAlternate + "\n" + dropRole
 	for name, c := range map[string]struct {
-		seen  func(*state)
-		id    ID
-		sql   string
-		class Class
+		seen      func(*state)
+		alternate bool // an alternate login exists
+		id        ID
+		sql       string // one statement on each line
+		class     Class
 	}{
-		"first the database":                           {id: ourID, sql: dropDatabase},
-		"database without a recorded ID is dropped":    {sql: dropDatabase},
-		"a half-made one":                              {seen: func(s *state) { s.Database.Mark, s.Database.Connectable = "", false }, sql: dropDatabase},
-		"one whose mark was taken away":                {id: ourID, seen: func(s *state) { s.Database.Mark = "" }, sql: dropDatabase},
-		"a role that must be held for that":            {id: ourID, seen: func(s *state) { s.Role.Held = false }, sql: `GRANT "clerk" TO CURRENT_USER`},
-		"a superuser need not hold it":                 {id: ourID, seen: func(s *state) { s.Role.Held, s.Superuser = false, true }, sql: dropDatabase},
-		"a template is none before":                    {id: ourID, seen: func(s *state) { s.Database.Template = true }, sql: `ALTER DATABASE "shop" IS_TEMPLATE false`},
-		"then the role":                                {id: ourID, seen: func(s *state) { s.Database = nil }, sql: dropRole},
-		"then nothing":                                 {id: ourID, seen: func(s *state) { s.Role, s.Database = nil, nil }},
+		"the database and the role":                    {id: ourID, sql: both},
+		"database without a recorded ID is dropped":    {sql: both},
+		"a half-made one":                              {seen: func(s *state) { s.Database.Mark, s.Database.Connectable = "", false }, sql: both},
+		"one whose mark was taken away":                {id: ourID, seen: func(s *state) { s.Database.Mark = "" }, sql: both},
+		"a role that must be held for that":            {id: ourID, seen: func(s *state) { s.Role.Held = false }, sql: `GRANT "clerk" TO CURRENT_USER` + "\n" + both},
+		"a superuser need not hold it":                 {id: ourID, seen: func(s *state) { s.Role.Held, s.Superuser = false, true }, sql: both},
+		"a template is none before":                    {id: ourID, seen: func(s *state) { s.Database.Template = true }, sql: `ALTER DATABASE "shop" IS_TEMPLATE false` + "\n" + both},
+		"the role, after the database":                 {id: ourID, seen: func(s *state) { s.Database = nil }, sql: dropRole},
+		"nothing, after both":                          {id: ourID, seen: func(s *state) { s.Role, s.Database = nil, nil }},
 		"not somebody's database":                      {id: ourID, seen: func(s *state) { s.Database.Mark, s.Role = theirMark, nil }},
 		"not nobody's database":                        {seen: func(s *state) { s.Database.Mark, s.Role = "", nil }},
 		"not somebody's role":                          {id: ourID, seen: func(s *state) { s.Database, s.Role.Mark = nil, theirMark }},
@@ -33,6 +32,27 @@ func TestNextStatementOfDeletion(t *testing.T) {
 		"on another server, though it bears our mark":  {id: "7000000000000000002/16384", class: Replaced},
 		"on another server, where there is nothing":    {id: "7000000000000000002/16384", seen: func(s *state) { s.Role, s.Database = nil, nil }, class: Replaced},
 		"another database without a mark, and our own": {id: server + "/1", seen: func(s *state) { s.Database.Mark = "" }, sql: dropRole},
+
+		"an alternate login before the owner": {id: ourID, alternate: true, sql: all},
+		"not an alternate login of another object": {
+			id: ourID, alternate: true, seen: func(s *state) { s.Alternates[0].Mark = theirMark }, sql: both,
+		},
+		"not an alternate login without a mark": {
+			id: ourID, alternate: true, seen: func(s *state) { s.Alternates[0].Mark = "" }, sql: both,
+		},
+		"both alternate logins": {
+			id: ourID, alternate: true, seen: func(s *state) {
+				second := *s.Alternates[0]
+				second.Name = "clerk-login2"
+				s.Alternates = append(s.Alternates, &second)
+			}, sql: dropDatabase + "\n" + dropAlternate + "\n" + `DROP ROLE "clerk-login2"` + "\n" + dropRole,
+		},
+		"an alternate login that must be held before": {
+			id: ourID, alternate: true, seen: unheld, sql: `GRANT "clerk-login1" TO CURRENT_USER` + "\n" + all,
+		},
+		"an alternate login whose owner was dropped": {
+			id: ourID, alternate: true, seen: func(s *state) { s.Role, s.Database = nil, nil }, sql: dropAlternate,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := want()
@@ -41,47 +61,17 @@ func TestNextStatementOfDeletion(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			next, err := change.nextOfDeletion(there(c.seen))
-			sql := next.sql
-			if sql != c.sql || ClassOf(err) != c.class || (err == nil) != (c.class == Other) {
-				t.Errorf("wanted %s and class %s\ngot    %s and %v", c.sql, c.class, sql, err)
+			in := there
+			if c.alternate {
+				in = withAlternate
 			}
-		})
-	}
-}
-
-func TestDeletionDropsAlternateLogin(t *testing.T) {
-	for name, c := range map[string]struct {
-		seen func(*state)
-		sql  []string
-	}{
-		"after the database and before the owner": {sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk-login1"`, `DROP ROLE "clerk"`}},
-		"not a role of another object": {
-			seen: func(s *state) { s.Alternates[0].Mark = theirMark }, sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk"`}},
-		"not a role without a mark": {
-			seen: func(s *state) { s.Alternates[0].Mark = "" }, sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk"`}},
-		"both of them": {
-			seen: func(s *state) {
-				second := *s.Alternates[0]
-				second.Name = "clerk-login2"
-				s.Alternates = append(s.Alternates, &second)
-			}, sql: []string{`DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk-login1"`, `DROP ROLE "clerk-login2"`, `DROP ROLE "clerk"`},
-		},
-		"a role that must be held before": {
-			seen: unheld, sql: []string{`GRANT "clerk-login1" TO CURRENT_USER`, `DROP DATABASE "shop" WITH (FORCE)`, `DROP ROLE "clerk-login1"`, `DROP ROLE "clerk"`},
-		},
-		"although the owner was dropped": {seen: func(s *state) { s.Role, s.Database = nil, nil }, sql: []string{`DROP ROLE "clerk-login1"`}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := want()
-			w.ID = ourID
-			change, err := newChange(w)
-			if err != nil {
-				t.Fatal(err)
-			}
-			seen := withAlternate(c.seen)
-			if got := planned(t, change, change.nextOfDeletion, &seen); got != strings.Join(c.sql, "\n") {
-				t.Errorf("wanted %q\ngot    %s", c.sql, got)
+			seen := in(c.seen)
+			if _, err := change.nextOfDeletion(seen); c.class != Other {
+				if ClassOf(err) != c.class {
+					t.Errorf("wanted class %s, got %v", c.class, err)
+				}
+			} else if sql := planned(t, change, change.nextOfDeletion, &seen); sql != c.sql {
+				t.Errorf("wanted %s\ngot    %s", c.sql, sql)
 			}
 		})
 	}

@@ -135,6 +135,9 @@ func ask(t *testing.T, database, sql string, args ...any) string {
 
 func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
 
+// superuser is the name of an administrator in tests.
+const superuser = "a superuser"
+
 // administrators returns the Settings of two administrators who can manage databases: a superuser, and a role
 // with only the necessary attributes.
 func administrators(t *testing.T) map[string]postgresql.Settings {
@@ -142,57 +145,85 @@ func administrators(t *testing.T) map[string]postgresql.Settings {
 	limited := settings(shared)
 	limited.Username, limited.Password = fmt.Sprintf("admin-%d", wants.Add(1)), "canary-of-the-admin"
 	do(t, "postgres", "CREATE ROLE "+quoted(limited.Username)+" LOGIN CREATEROLE CREATEDB PASSWORD '"+limited.Password+"'")
-	return map[string]postgresql.Settings{"a superuser": settings(shared), "CREATEROLE and CREATEDB": limited}
+	return map[string]postgresql.Settings{superuser: settings(shared), "CREATEROLE and CREATEDB": limited}
 }
 
-func TestDatabaseLifecycle(t *testing.T) {
-	t.Parallel()
-	for name, as := range administrators(t) {
-		t.Run(name, func(t *testing.T) {
-			w := newWant()
-			w.Extensions = []string{"pgcrypto", "citext"} // both extensions are trusted
-			found, err := open(t, as).Exists(t.Context(), w)
-			if err != nil || found != (postgresql.Found{}) {
-				t.Fatalf("before it is made: %+v, %v", found, err)
-			}
-			w = create(t, as, w)
-			isCurrent(t, as, w)
-			if has := ask(t, w.Database, "select string_agg(extname, ' ' order by extname) from pg_extension"); has != "citext pgcrypto plpgsql" {
-				t.Errorf("extensions: %s", has)
-			}
-			if err := open(t, as).Delete(t.Context(), w); err != nil {
-				t.Fatalf("deleting: %v", err)
-			}
-			if left := ask(t, "postgres", "select (select count(*) from pg_database where datname = $1) + (select count(*) from pg_roles where rolname = $2)", w.Database, w.Owner); left != "0" {
-				t.Errorf("left: %s", left)
-			}
-			if err := open(t, as).Delete(t.Context(), w); err != nil {
-				t.Errorf("deleting again: %v", err)
-			}
+// asAdministrators runs a test as each of the administrators.
+func asAdministrators(t *testing.T, test func(t *testing.T, as postgresql.Settings)) {
+	t.Helper()
+	for who, as := range administrators(t) {
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			test(t, as)
 		})
 	}
 }
 
+func TestDatabaseLifecycle(t *testing.T) {
+	t.Parallel()
+	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
+		w := newWant()
+		w.Extensions = []string{"pgcrypto", "citext"} // both extensions are trusted
+		found, err := open(t, as).Exists(t.Context(), w)
+		if err != nil || found != (postgresql.Found{}) {
+			t.Fatalf("before it is made: %+v, %v", found, err)
+		}
+		w = create(t, as, w)
+		isCurrent(t, as, w)
+		if has := ask(t, w.Database, "select string_agg(extname, ' ' order by extname) from pg_extension"); has != "citext pgcrypto plpgsql" {
+			t.Errorf("extensions: %s", has)
+		}
+		if err := open(t, as).Delete(t.Context(), w); err != nil {
+			t.Fatalf("deleting: %v", err)
+		}
+		if left := ask(t, "postgres", "select (select count(*) from pg_database where datname = $1) + (select count(*) from pg_roles where rolname = $2)", w.Database, w.Owner); left != "0" {
+			t.Errorf("left: %s", left)
+		}
+		if err := open(t, as).Delete(t.Context(), w); err != nil {
+			t.Errorf("deleting again: %v", err)
+		}
+	})
+}
+
+// TestUpdateRepairsDrift changes the roles and the database. After a rotation, an alternate login is in use.
 func TestUpdateRepairsDrift(t *testing.T) {
 	t.Parallel()
-	const superuser = "a superuser"
-	for name, c := range map[string]struct{ by, in, sql string }{
-		"a role that may not log in":        {sql: "ALTER ROLE @owner NOLOGIN"},
-		"a role with more rights":           {sql: "ALTER ROLE @owner CREATEROLE CREATEDB"},
-		"a database without connections":    {sql: "ALTER DATABASE @database CONNECTION LIMIT 0"},
-		"another mark on the database":      {sql: "COMMENT ON DATABASE @database IS 'windlass.dev/externaldatabase theirs/cart uid-2'"},
-		"a role that has expired":           {sql: "ALTER ROLE @owner VALID UNTIL '2001-01-01'"},
-		"another password":                  {sql: "ALTER ROLE @owner PASSWORD 'theirs'"},
-		"no password":                       {sql: "ALTER ROLE @owner PASSWORD NULL"},
-		"a role without its mark":           {sql: "COMMENT ON ROLE @owner IS NULL"},
-		"a database without its mark":       {sql: "COMMENT ON DATABASE @database IS 'the shop'"},
-		"an extension that was dropped":     {in: "@", sql: "DROP EXTENSION pgcrypto"},
-		"rights of PUBLIC":                  {sql: "GRANT CONNECT, TEMPORARY ON DATABASE @database TO PUBLIC"},
-		"rights that the owner has lost":    {sql: "REVOKE CONNECT, CREATE ON DATABASE @database FROM @owner"},
-		"a database that is a template":     {sql: "ALTER DATABASE @database IS_TEMPLATE true"},
-		"a database that takes nobody":      {sql: "ALTER DATABASE @database ALLOW_CONNECTIONS false"},
-		"a database of another owner's":     {by: superuser, sql: "ALTER DATABASE @database OWNER TO postgres"},
-		"an untrusted extension is dropped": {by: superuser, in: "@", sql: "DROP EXTENSION pageinspect"},
+	for name, c := range map[string]struct {
+		in, sql string
+		by      string // the only administrator who can repair the drift
+		rotated bool
+		former  bool // the drift concerns the owner, which must not log in
+	}{
+		"a role that may not log in":                         {sql: "ALTER ROLE @owner NOLOGIN"},
+		"a role with more rights":                            {sql: "ALTER ROLE @owner CREATEROLE CREATEDB"},
+		"a database without connections":                     {sql: "ALTER DATABASE @database CONNECTION LIMIT 0"},
+		"another mark on the database":                       {sql: "COMMENT ON DATABASE @database IS 'windlass.dev/externaldatabase theirs/cart uid-2'"},
+		"a role that has expired":                            {sql: "ALTER ROLE @owner VALID UNTIL '2001-01-01'"},
+		"another password":                                   {sql: "ALTER ROLE @owner PASSWORD 'theirs'"},
+		"no password":                                        {sql: "ALTER ROLE @owner PASSWORD NULL"},
+		"a role without its mark":                            {sql: "COMMENT ON ROLE @owner IS NULL"},
+		"a database without its mark":                        {sql: "COMMENT ON DATABASE @database IS 'the shop'"},
+		"an extension that was dropped":                      {in: "@", sql: "DROP EXTENSION pgcrypto"},
+		"rights of PUBLIC":                                   {sql: "GRANT CONNECT, TEMPORARY ON DATABASE @database TO PUBLIC"},
+		"rights that the owner has lost":                     {sql: "REVOKE CONNECT, CREATE ON DATABASE @database FROM @owner"},
+		"a database that is a template":                      {sql: "ALTER DATABASE @database IS_TEMPLATE true"},
+		"a database that takes nobody":                       {sql: "ALTER DATABASE @database ALLOW_CONNECTIONS false"},
+		"a database of another owner's":                      {by: superuser, sql: "ALTER DATABASE @database OWNER TO postgres"},
+		"an untrusted extension is dropped":                  {in: "@", by: superuser, sql: "DROP EXTENSION pageinspect"},
+		"an alternate login may not log in":                  {rotated: true, sql: "ALTER ROLE @alternate NOLOGIN"},
+		"an alternate login has another password":            {rotated: true, sql: "ALTER ROLE @alternate PASSWORD 'theirs'"},
+		"an alternate login has no password":                 {rotated: true, sql: "ALTER ROLE @alternate PASSWORD NULL"},
+		"an alternate login has expired":                     {rotated: true, sql: "ALTER ROLE @alternate VALID UNTIL '2001-01-01'"},
+		"an alternate login has more rights":                 {rotated: true, sql: "ALTER ROLE @alternate CREATEROLE CREATEDB"},
+		"an alternate login does not inherit":                {rotated: true, sql: "ALTER ROLE @alternate NOINHERIT"},
+		"an alternate login is no member of the owner":       {rotated: true, sql: "REVOKE @owner FROM @alternate"},
+		"an alternate login does not act as the owner":       {rotated: true, sql: "ALTER ROLE @alternate RESET role"},
+		"an alternate login acts for itself in the database": {rotated: true, sql: "ALTER ROLE @alternate IN DATABASE @database SET role = 'none'"},
+		"an alternate login has lost its mark":               {rotated: true, sql: "COMMENT ON ROLE @alternate IS NULL"},
+		"an alternate login was dropped":                     {rotated: true, sql: "DROP ROLE @alternate"},
+		"the former login can log in":                        {rotated: true, sql: "ALTER ROLE @owner LOGIN PASSWORD 'theirs'", former: true},
+		"the owner has more rights":                          {rotated: true, sql: "ALTER ROLE @owner CREATEDB"},
+		"an extension was dropped after a rotation":          {in: "@", rotated: true, sql: "DROP EXTENSION pgcrypto"},
 	} {
 		for who, as := range administrators(t) {
 			if c.by != "" && c.by != who {
@@ -200,23 +231,39 @@ func TestUpdateRepairsDrift(t *testing.T) {
 			}
 			t.Run(name+", by "+who, func(t *testing.T) {
 				t.Parallel()
-				w := newWant()
+				w := rotating()
 				w.Extensions = []string{"pgcrypto"}
 				if who == superuser {
 					w.Extensions = append(w.Extensions, "pageinspect")
 				}
 				w = create(t, as, w)
-				replacer := strings.NewReplacer("@database", quoted(w.Database), "@owner", quoted(w.Owner), "@", w.Database)
-				do(t, cmp.Or(replacer.Replace(c.in), "postgres"), replacer.Replace(c.sql))
+				if c.rotated {
+					w = rotate(t, as, w, 1)
+					retire(t, as, w)
+				}
+				hasFormer(t, as, w, false)
+				do(t, cmp.Or(strings.ReplaceAll(c.in, "@", w.Database), "postgres"), replaced(c.sql, w))
 				server := open(t, as)
 				found, err := server.Exists(t.Context(), w)
-				if err != nil || found.Current {
+				if err != nil || found.Current != c.former || (found.Former != "") != c.former {
 					t.Fatalf("after the change: %+v, %v", found, err)
 				}
 				if err := server.Update(t.Context(), w); err != nil {
 					t.Fatalf("updating: %v", err)
 				}
-				isCurrent(t, as, w)
+				if err := server.Retire(t.Context(), w); err != nil {
+					t.Fatalf("retiring: %v", err)
+				}
+				hasFormer(t, as, w, false)
+				use(t, w, "CREATE SCHEMA after_drift")
+				for _, owner := range []string{
+					"select pg_get_userbyid(nspowner) from pg_namespace where nspname = 'after_drift'",
+					"select pg_get_userbyid(extowner) from pg_extension where extname = 'pgcrypto'",
+				} {
+					if got := ask(t, w.Database, owner); got != w.Owner {
+						t.Errorf("%s: %s", owner, got)
+					}
+				}
 			})
 		}
 	}

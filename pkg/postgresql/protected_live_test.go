@@ -82,15 +82,12 @@ func TestAttributeOfAdministratorStaysOnOwnRole(t *testing.T) {
 // TestSuperuserOfOwnIsNotDeleted has a superuser who makes a role of the operator a superuser.
 func TestSuperuserOfOwnIsNotDeleted(t *testing.T) {
 	t.Parallel()
-	for who, as := range administrators(t) {
-		t.Run(who, func(t *testing.T) {
-			t.Parallel()
-			w := create(t, as, rotating())
-			do(t, "postgres", "ALTER ROLE "+quoted(w.Owner)+" SUPERUSER")
-			remedy := "ALTER ROLE " + quoted(w.Owner) + " NOSUPERUSER"
-			withRemedy(t, "deleting", remedy, func() error { return open(t, as).Delete(t.Context(), w) })
-		})
-	}
+	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
+		w := create(t, as, rotating())
+		do(t, "postgres", "ALTER ROLE "+quoted(w.Owner)+" SUPERUSER")
+		remedy := "ALTER ROLE " + quoted(w.Owner) + " NOSUPERUSER"
+		withRemedy(t, "deleting", remedy, func() error { return open(t, as).Delete(t.Context(), w) })
+	})
 }
 
 // TestForeignRoleWithAttributeStaysProtected has a role with the name of the owner that the operator has not made.

@@ -43,15 +43,30 @@ func TestProtectionOfOwnRoleDependsOnItsMark(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := want()
 			w.ID = ourID
+			change, err := newChange(w)
+			if err != nil {
+				t.Fatal(err)
+			}
 			seen := there(func(s *state) { s.Role = &c.role })
 			seen.Role.Name, seen.Role.Mark = w.Owner, c.mark
-			for to, expected := range map[purpose]struct {
+			_, used := change.next(seen)
+			_, deleted := change.nextOfDeletion(seen)
+			retiring := *change
+			retiring.Login = w.Alternates[0]
+			seen.Role.Login = true
+			_, retired := retiring.nextOfRetirement(seen)
+			for _, got := range []struct {
+				to      string
+				err     error
 				allowed bool
 				remedy  string
-			}{use: {c.uses, c.remedy}, retire: {c.retires, c.remedyAtEnds}} {
-				err := w.protects(seen, seen.Role, to)
-				if (err == nil) != expected.allowed || ConflictOf(err).Remedy != expected.remedy {
-					t.Errorf("for purpose %d: %v with remedy %q", to, err, ConflictOf(err).Remedy)
+			}{
+				{"use", used, c.uses, c.remedy},
+				{"delete", deleted, c.retires, c.remedyAtEnds},
+				{"retire", retired, c.retires, c.remedyAtEnds},
+			} {
+				if (ClassOf(got.err) != Protected) != got.allowed || ConflictOf(got.err).Remedy != got.remedy {
+					t.Errorf("%s: %v with remedy %q", got.to, got.err, ConflictOf(got.err).Remedy)
 				}
 			}
 		})

@@ -28,23 +28,20 @@ func locked(t *testing.T, w postgresql.Want, role string) {
 // TestFormerLoginDoesNotLockItsRole has a client that keeps the row of its role locked.
 func TestFormerLoginDoesNotLockItsRole(t *testing.T) {
 	t.Parallel()
-	for name, as := range administrators(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := create(t, as, rotating())
-			for generation := 1; generation <= 2; generation++ { // the former login is the owner, then an alternate login
-				was := w
-				w = rotate(t, as, w, generation)
-				locked(t, was, was.Login)
-				retire(t, as, w)
-				hasFormer(t, as, w, false)
-			}
-			intruder := turned(w, 2) // the next login, before its turn
-			do(t, "postgres", "ALTER ROLE "+quoted(intruder.Login)+" LOGIN PASSWORD '"+intruder.Password+"'")
-			locked(t, intruder, intruder.Login)
-			hasFormer(t, as, rotate(t, as, w, 3), true)
-		})
-	}
+	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
+		w := create(t, as, rotating())
+		for generation := 1; generation <= 2; generation++ { // the former login is the owner, then an alternate login
+			was := w
+			w = rotate(t, as, w, generation)
+			locked(t, was, was.Login)
+			retire(t, as, w)
+			hasFormer(t, as, w, false)
+		}
+		intruder := turned(w, 2) // the next login, before its turn
+		do(t, "postgres", "ALTER ROLE "+quoted(intruder.Login)+" LOGIN PASSWORD '"+intruder.Password+"'")
+		locked(t, intruder, intruder.Login)
+		hasFormer(t, as, rotate(t, as, w, 3), true)
+	})
 }
 
 // TestLockOfLoginInUseDelaysUpdate locks the row of the login in use. Only the password of a login that clients do not
@@ -64,46 +61,42 @@ func TestLockOfLoginInUseDelaysUpdate(t *testing.T) {
 // TestRotationCreatesNoDatabase rotates after another process has deleted everything.
 func TestRotationCreatesNoDatabase(t *testing.T) {
 	t.Parallel()
-	for name, as := range administrators(t) {
-		t.Run(name, func(t *testing.T) {
-			w := create(t, as, rotating())
-			if err := open(t, as).Delete(t.Context(), w); err != nil {
-				t.Fatal(err)
+	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
+		w := create(t, as, rotating())
+		if err := open(t, as).Delete(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		for call, err := range map[string]error{
+			"rotating": open(t, as).Rotate(t.Context(), turned(w, 1)), "updating": open(t, as).Update(t.Context(), w),
+		} {
+			if err == nil || !strings.Contains(err.Error(), "does not exist any more") {
+				t.Errorf("%s: %v", call, err)
 			}
-			for call, err := range map[string]error{
-				"rotating": open(t, as).Rotate(t.Context(), turned(w, 1)), "updating": open(t, as).Update(t.Context(), w),
-			} {
-				if err == nil || !strings.Contains(err.Error(), "does not exist any more") {
-					t.Errorf("%s: %v", call, err)
-				}
-			}
-			if left := ask(t, "postgres", "select ((select count(*) from pg_roles where rolname like $1 || '%') + (select count(*) from pg_database where datname = $2))::text", w.Owner, w.Database); left != "0" {
-				t.Errorf("%s roles and databases were created", left)
-			}
-		})
-	}
+		}
+		if left := ask(t, "postgres", "select ((select count(*) from pg_roles where rolname like $1 || '%') + (select count(*) from pg_database where datname = $2))::text", w.Owner, w.Database); left != "0" {
+			t.Errorf("%s roles and databases were created", left)
+		}
+	})
 }
 
 // TestDeletionEndsSessionsOfAlternateLogin has a session as an alternate login that the administrator is no member of.
 func TestDeletionEndsSessionsOfAlternateLogin(t *testing.T) {
 	t.Parallel()
-	for name, as := range administrators(t) {
-		t.Run(name, func(t *testing.T) {
-			w := rotate(t, as, create(t, as, rotating()), 1)
-			if as.Username != "postgres" {
-				do(t, "postgres", "REVOKE "+quoted(w.Login)+" FROM "+quoted(as.Username))
-			}
-			conn, err := logIn(t.Context(), w)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close(context.Background())
-			if err := open(t, as).Delete(t.Context(), w); err != nil {
-				t.Fatal(err)
-			}
-			if left := ask(t, "postgres", "select count(*)::text from pg_roles where rolname like $1 || '%'", w.Owner); left != "0" {
-				t.Errorf("%s roles are left", left)
-			}
-		})
-	}
+	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
+		w := rotate(t, as, create(t, as, rotating()), 1)
+		if as.Username != "postgres" {
+			do(t, "postgres", "REVOKE "+quoted(w.Login)+" FROM "+quoted(as.Username))
+		}
+		conn, err := logIn(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		if err := open(t, as).Delete(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		if left := ask(t, "postgres", "select count(*)::text from pg_roles where rolname like $1 || '%'", w.Owner); left != "0" {
+			t.Errorf("%s roles are left", left)
+		}
+	})
 }

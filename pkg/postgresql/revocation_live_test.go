@@ -134,41 +134,38 @@ func wantRevoked(t *testing.T, session *pgx.Conn, leaked postgresql.Want) {
 // and changes the settings of the login, which takes its turn again two rotations later.
 func TestLeakedAlternateLoginCannotHoldUpItsRevocation(t *testing.T) {
 	t.Parallel()
-	for who, as := range administrators(t) {
-		t.Run(who, func(t *testing.T) {
-			t.Parallel()
-			w := rotate(t, as, create(t, as, rotating()), 1)
-			retire(t, as, w)
-			conn, err := logIn(t.Context(), w)
-			if err != nil {
-				t.Fatal(err)
+	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
+		w := rotate(t, as, create(t, as, rotating()), 1)
+		retire(t, as, w)
+		conn, err := logIn(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		for _, sql := range []string{
+			"SET ROLE NONE", "CREATE SCHEMA mine AUTHORIZATION @alternate",
+			"ALTER ROLE @alternate SET local_preload_libraries = 'missing'",
+			"ALTER ROLE @alternate IN DATABASE @database SET role = 'none'",
+			"CREATE TABLE mine.mine (id int)", "BEGIN", "LOCK TABLE mine.mine",
+		} {
+			if _, err := conn.Exec(t.Context(), replaced(sql, w)); err != nil {
+				t.Fatalf("%s: %v", sql, err)
 			}
-			defer conn.Close(context.Background())
-			for _, sql := range []string{
-				"SET ROLE NONE", "CREATE SCHEMA mine AUTHORIZATION @alternate",
-				"ALTER ROLE @alternate SET local_preload_libraries = 'missing'",
-				"ALTER ROLE @alternate IN DATABASE @database SET role = 'none'",
-				"CREATE TABLE mine.mine (id int)", "BEGIN", "LOCK TABLE mine.mine",
-			} {
-				if _, err := conn.Exec(t.Context(), replaced(sql, w)); err != nil {
-					t.Fatalf("%s: %v", sql, err)
-				}
-			}
-			next := revokes(t, as, w, 2)
-			wantRevoked(t, conn, w)
-			hasFormer(t, as, next, false)
-			const sqlOfOwner = "select pg_get_userbyid(relowner) from pg_class where relname = $1"
-			if owner := ask(t, w.Database, sqlOfOwner, "mine"); owner != w.Owner {
-				t.Errorf("the table belongs to %s", owner)
-			}
-			again := rotate(t, as, next, 3)
-			retire(t, as, again)
-			use(t, again, "CREATE TABLE after_all (id int)")
-			if owner := ask(t, w.Database, sqlOfOwner, "after_all"); owner != w.Owner {
-				t.Errorf("the table belongs to %s", owner)
-			}
-		})
-	}
+		}
+		next := revokes(t, as, w, 2)
+		wantRevoked(t, conn, w)
+		hasFormer(t, as, next, false)
+		const sqlOfOwner = "select pg_get_userbyid(relowner) from pg_class where relname = $1"
+		if owner := ask(t, w.Database, sqlOfOwner, "mine"); owner != w.Owner {
+			t.Errorf("the table belongs to %s", owner)
+		}
+		again := rotate(t, as, next, 3)
+		retire(t, as, again)
+		use(t, again, "CREATE TABLE after_all (id int)")
+		if owner := ask(t, w.Database, sqlOfOwner, "after_all"); owner != w.Owner {
+			t.Errorf("the table belongs to %s", owner)
+		}
+	})
 }
 
 // TestLeakedLoginCannotUseUpItsRevocation has a user who takes all connections of the server that a user can take.
@@ -205,24 +202,21 @@ func TestLeakedLoginCannotUseUpItsRevocation(t *testing.T) {
 // TestFormerLoginRetiresAlthoughItsDatabaseIsGone has a user with a session elsewhere, after the database was dropped.
 func TestFormerLoginRetiresAlthoughItsDatabaseIsGone(t *testing.T) {
 	t.Parallel()
-	for who, as := range administrators(t) {
-		t.Run(who, func(t *testing.T) {
-			t.Parallel()
-			w := create(t, as, rotating())
-			next := rotate(t, as, w, 1)
-			elsewhere := w
-			elsewhere.Database = "postgres"
-			conn, err := logIn(t.Context(), elsewhere)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close(context.Background())
-			do(t, "postgres", "DROP DATABASE "+quoted(w.Database)+" WITH (FORCE)") // sessions of this test are open
-			if found, err := open(t, as).Exists(t.Context(), next); err != nil || found.ID != "" || found.Former != w.Login {
-				t.Errorf("after the database was dropped: %+v, %v", found, err)
-			}
-			retire(t, as, next)
-			wantRevoked(t, conn, w)
-		})
-	}
+	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
+		w := create(t, as, rotating())
+		next := rotate(t, as, w, 1)
+		elsewhere := w
+		elsewhere.Database = "postgres"
+		conn, err := logIn(t.Context(), elsewhere)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		do(t, "postgres", "DROP DATABASE "+quoted(w.Database)+" WITH (FORCE)") // sessions of this test are open
+		if found, err := open(t, as).Exists(t.Context(), next); err != nil || found.ID != "" || found.Former != w.Login {
+			t.Errorf("after the database was dropped: %+v, %v", found, err)
+		}
+		retire(t, as, next)
+		wantRevoked(t, conn, w)
+	})
 }

@@ -158,78 +158,73 @@ const sqlOfLogins = "select count(*)::text from pg_roles where rolname in ($1, $
 
 func TestRotationFailsNoLogin(t *testing.T) {
 	t.Parallel()
-	for name, as := range administrators(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := create(t, as, rotating())
-			use(t, w, "CREATE TABLE rows (id serial)", "CREATE TABLE of_generation_0 (id int)")
-			current, rows := startClient(t.Context(), w), int32(0)
-			for generation := 1; generation <= 6; generation++ {
-				former, was := current, w
-				w = rotate(t, as, w, generation)
-				current = startClient(t.Context(), w)
-				use(t, w, fmt.Sprintf("CREATE TABLE of_generation_%d (id int)", generation))
-				use(t, was, fmt.Sprintf("CREATE TABLE of_former_%d (id int)", generation))
-				hasFormer(t, as, w, true)
-				if logins := ask(t, "postgres", sqlOfLogins, w.Owner, w.Alternates[0], w.Alternates[1]); logins != "2" {
-					t.Errorf("in rotation %d, %s roles can log in", generation, logins)
-				}
-				former.stop()
-				rows += former.worked(t, fmt.Sprintf("generation %d", generation-1))
-				idle, err := logIn(t.Context(), was)
-				if err != nil {
-					t.Fatal(err)
-				}
-				retire(t, as, w)
-				hasFormer(t, as, w, false)
-				if _, err := idle.Exec(t.Context(), "select 1"); err == nil {
-					t.Errorf("a session of %q has survived", was.Login)
-				}
-				if canLogIn(t.Context(), was) {
-					t.Errorf("%q can still log in", was.Login)
-				}
-				if logins := ask(t, "postgres", sqlOfLogins, w.Owner, w.Alternates[0], w.Alternates[1]); logins != "1" {
-					t.Errorf("after rotation %d, %s roles can log in", generation, logins)
-				}
+	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
+		w := create(t, as, rotating())
+		use(t, w, "CREATE TABLE rows (id serial)", "CREATE TABLE of_generation_0 (id int)")
+		current, rows := startClient(t.Context(), w), int32(0)
+		for generation := 1; generation <= 6; generation++ {
+			former, was := current, w
+			w = rotate(t, as, w, generation)
+			current = startClient(t.Context(), w)
+			use(t, w, fmt.Sprintf("CREATE TABLE of_generation_%d (id int)", generation))
+			use(t, was, fmt.Sprintf("CREATE TABLE of_former_%d (id int)", generation))
+			hasFormer(t, as, w, true)
+			if logins := ask(t, "postgres", sqlOfLogins, w.Owner, w.Alternates[0], w.Alternates[1]); logins != "2" {
+				t.Errorf("in rotation %d, %s roles can log in", generation, logins)
 			}
-			current.stop()
-			rows += current.worked(t, "the last generation")
-			if found := ask(t, w.Database, "select count(*)::text from rows"); found != fmt.Sprint(rows) {
-				t.Errorf("wanted %d rows, found %s", rows, found)
+			former.stop()
+			rows += former.worked(t, fmt.Sprintf("generation %d", generation-1))
+			idle, err := logIn(t.Context(), was)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if others := ask(t, w.Database, "select count(*)::text from pg_class where relname ~ '^(rows|of_)' and relowner <> (select oid from pg_roles where rolname = $1)", w.Owner); others != "0" {
-				t.Errorf("%s tables belong to others than the owner", others)
+			retire(t, as, w)
+			hasFormer(t, as, w, false)
+			if _, err := idle.Exec(t.Context(), "select 1"); err == nil {
+				t.Errorf("a session of %q has survived", was.Login)
 			}
-			if err := open(t, as).Delete(t.Context(), w); err != nil {
-				t.Fatalf("deleting: %v", err)
+			if canLogIn(t.Context(), was) {
+				t.Errorf("%q can still log in", was.Login)
 			}
-			if left := ask(t, "postgres", "select count(*)::text from pg_roles where rolname in ($1, $2, $3)", w.Owner, w.Alternates[0], w.Alternates[1]); left != "0" {
-				t.Errorf("%s roles are left", left)
+			if logins := ask(t, "postgres", sqlOfLogins, w.Owner, w.Alternates[0], w.Alternates[1]); logins != "1" {
+				t.Errorf("after rotation %d, %s roles can log in", generation, logins)
 			}
-		})
-	}
+		}
+		current.stop()
+		rows += current.worked(t, "the last generation")
+		if found := ask(t, w.Database, "select count(*)::text from rows"); found != fmt.Sprint(rows) {
+			t.Errorf("wanted %d rows, found %s", rows, found)
+		}
+		if others := ask(t, w.Database, "select count(*)::text from pg_class where relname ~ '^(rows|of_)' and relowner <> (select oid from pg_roles where rolname = $1)", w.Owner); others != "0" {
+			t.Errorf("%s tables belong to others than the owner", others)
+		}
+		if err := open(t, as).Delete(t.Context(), w); err != nil {
+			t.Fatalf("deleting: %v", err)
+		}
+		if left := ask(t, "postgres", "select count(*)::text from pg_roles where rolname in ($1, $2, $3)", w.Owner, w.Alternates[0], w.Alternates[1]); left != "0" {
+			t.Errorf("%s roles are left", left)
+		}
+	})
 }
 
 func TestRotationLeavesTakenRole(t *testing.T) {
 	t.Parallel()
-	for name, as := range administrators(t) {
-		t.Run(name, func(t *testing.T) {
-			w := create(t, as, rotating())
-			do(t, "postgres", "CREATE ROLE "+quoted(w.Alternates[0])+" LOGIN PASSWORD 'theirs'")
-			sql := "select (r.*)::text || coalesce((select rolpassword from pg_authid a where a.oid = r.oid), '') || coalesce((select string_agg(roleid::text, ' ') from pg_auth_members where member = r.oid), '') from pg_roles r where rolname = $1"
-			before := ask(t, "postgres", sql, w.Alternates[0])
-			err := open(t, as).Rotate(t.Context(), turned(w, 1))
-			if postgresql.ClassOf(err) != postgresql.Taken {
-				t.Errorf("the error is %v", err)
-			}
-			retire(t, as, w)
-			hasFormer(t, as, w, false)
-			if err := open(t, as).Delete(t.Context(), w); err != nil {
-				t.Errorf("deleting: %v", err)
-			}
-			if after := ask(t, "postgres", sql, w.Alternates[0]); after != before {
-				t.Errorf("the role has changed from %s to %s", before, after)
-			}
-		})
-	}
+	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
+		w := create(t, as, rotating())
+		do(t, "postgres", "CREATE ROLE "+quoted(w.Alternates[0])+" LOGIN PASSWORD 'theirs'")
+		sql := "select (r.*)::text || coalesce((select rolpassword from pg_authid a where a.oid = r.oid), '') || coalesce((select string_agg(roleid::text, ' ') from pg_auth_members where member = r.oid), '') from pg_roles r where rolname = $1"
+		before := ask(t, "postgres", sql, w.Alternates[0])
+		err := open(t, as).Rotate(t.Context(), turned(w, 1))
+		if postgresql.ClassOf(err) != postgresql.Taken {
+			t.Errorf("the error is %v", err)
+		}
+		retire(t, as, w)
+		hasFormer(t, as, w, false)
+		if err := open(t, as).Delete(t.Context(), w); err != nil {
+			t.Errorf("deleting: %v", err)
+		}
+		if after := ask(t, "postgres", sql, w.Alternates[0]); after != before {
+			t.Errorf("the role has changed from %s to %s", before, after)
+		}
+	})
 }

@@ -139,18 +139,11 @@ func TestConnectionsRequireAllowedHost(t *testing.T) {
 		host    string
 		ok      bool
 	}{
-		"anywhere but here":                  {nil, "localhost", false},
-		"nor at an address of ours":          {nil, "127.0.0.1", false},
-		"the name":                           {[]string{"localhost"}, "LocalHost", true},
-		"a pattern, for addresses of others": {[]string{"*.example.com", "local*"}, "localhost", false},
-		"the network of the address":         {[]string{"127.0.0.0/8", "::1/128"}, "localhost", true},
-		"the address":                        {[]string{"127.0.0.1", "::1"}, "localhost", true},
-		"another name":                       {[]string{"*.example.com"}, "localhost", false},
-		"another network":                    {[]string{"10.0.0.0/8"}, "localhost", false},
-		"an address that is in no network":   {[]string{"10.0.0.0/8", "*.example.com"}, "127.0.0.1", false},
-		"an address in another guise":        {[]string{"10.0.0.0/8"}, "::ffff:127.0.0.1", false},
-		"an address that looks like a name":  {[]string{"*"}, "::ffff:127.0.0.1", false},
-		"the same, allowed":                  {[]string{"127.0.0.0/8"}, "::ffff:127.0.0.1", true},
+		"anywhere but here":                {nil, "localhost", false},
+		"the name":                         {[]string{"localhost"}, "LocalHost", true},
+		"the network of the address":       {[]string{"127.0.0.0/8", "::1/128"}, "localhost", true},
+		"an address that is in no network": {[]string{"10.0.0.0/8", "*.example.com"}, "127.0.0.1", false},
+		"the same, allowed":                {[]string{"127.0.0.0/8"}, "::ffff:127.0.0.1", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

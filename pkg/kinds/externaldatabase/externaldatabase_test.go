@@ -277,11 +277,6 @@ func text(data map[string][]byte) map[string]string {
 	return texts
 }
 
-func TestBusyServerPostponesReconcile(t *testing.T) {
-	err := (&reconciler{}).explain(t.Context(), example(), postgresql.NewError(postgresql.Busy, "busy"))
-	controllertest.Equal(t, "error", controller.Postpone(time.Second).Error(), err.Error())
-}
-
 // TestReconcileCreatesNothingForDeletedExternalDatabase has a cache from before a deletion, as a process
 // that has just started can have. Nobody would ever delete a role and a database that this process creates.
 func TestReconcileCreatesNothingForDeletedExternalDatabase(t *testing.T) {

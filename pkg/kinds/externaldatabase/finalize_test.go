@@ -97,34 +97,39 @@ func TestFinalizeRetainsDatabaseIfLivePolicyIsRetain(t *testing.T) {
 	controllertest.Equal(t, "calls", nil, f.server.calls)
 }
 
-// TestFinalizeKeepsDatabaseIfLiveReadReturnsNotFound has a 404 response for an object that the cache has.
-// Without the object, the operator cannot decide whether to delete the database.
-func TestFinalizeKeepsDatabaseIfLiveReadReturnsNotFound(t *testing.T) {
-	for _, resource := range []string{"externaldatabases", "secrets"} {
-		t.Run(resource, func(t *testing.T) {
-			f := newFixture(t, nil, example(known, deleted), connectionSecret(), createdSecret(t))
-			f.Journal.FailNext("get", resource, apierrors.NewNotFound(schema.GroupResource{Resource: resource}, "shop"))
+// TestFinalizeDeletesNothingAfterFailedRead has errors of reads that decide whether to delete the database. A 404
+// response is about an object that the cache has.
+func TestFinalizeDeletesNothingAfterFailedRead(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "shop", errors.New("no"))
+	missing := apierrors.NewNotFound(schema.GroupResource{}, "shop")
+	for name, c := range map[string]struct {
+		resource string
+		fails    error
+		onPool   bool // the server is that of Database pool
+		want     error
+		writes   []string
+	}{
+		"the ExternalDatabase is missing":   {resource: "externaldatabases", fails: missing, want: controller.AwaitDeletion()},
+		"the Secret is missing":             {resource: "secrets", fails: missing, want: controller.AwaitDeletion()},
+		"the ExternalDatabase is forbidden": {resource: "externaldatabases", fails: forbidden, want: forbidden, writes: []string{updateStatus}},
+		"the Secret is forbidden":           {resource: "secrets", fails: forbidden, want: forbidden, writes: []string{updateStatus}},
+		"the Database is forbidden":         {resource: "databases", fails: forbidden, onPool: true, want: forbidden, writes: []string{updateStatus}},
+		"the claim is forbidden":            {resource: "persistentvolumeclaims", fails: forbidden, onPool: true, want: forbidden, writes: []string{updateStatus}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := example(known, deleted)
+			if c.onPool {
+				provenOnPool(db)
+			}
+			f := newFixture(t, nil, db, connectionSecret(), poolSecret(), createdSecret(t))
+			f.Journal.FailNext("get", c.resource, c.fails)
 			r := f.Reconcile()
-			if !errors.Is(r.Err, controller.AwaitDeletion()) {
+			if !errors.Is(r.Err, c.want) {
 				t.Errorf("the error is %v", r.Err)
 			}
-			controllertest.Equal(t, "writes", nil, r.Writes)
+			controllertest.Equal(t, "writes", c.writes, r.Writes)
 			controllertest.Equal(t, "calls", nil, f.server.calls)
-		})
-	}
-}
-
-func TestFinalizeReturnsErrorOfForbiddenRead(t *testing.T) {
-	for _, resource := range []string{"externaldatabases", "secrets"} {
-		t.Run(resource, func(t *testing.T) {
-			f := newFixture(t, nil, example(known, deleted), connectionSecret(), createdSecret(t))
-			f.Journal.FailNext("get", resource, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "shop", errors.New("no")))
-			r := f.Reconcile()
-			if !apierrors.IsForbidden(r.Err) {
-				t.Errorf("the error is %v", r.Err)
-			}
-			controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
-			controllertest.Equal(t, "calls", nil, f.server.calls)
+			controllertest.Equal(t, "the object has the finalizer", true, f.hasFinalizer())
 		})
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/postgresql"
 )
@@ -17,29 +15,6 @@ func protectedOwn() error {
 }
 
 const advice = `role "clerk" has REPLICATION; ask a superuser of the server to run: ALTER ROLE "clerk" NOREPLICATION`
-
-func TestProtectedRoleOfOperatorGetsStatement(t *testing.T) {
-	for name, c := range map[string]struct {
-		server *fakeServer
-		change func(*v1alpha1.ExternalDatabase)
-	}{
-		"in a check":      {server: &fakeServer{exists: protectedOwn()}},
-		"in an update":    {server: &fakeServer{found: postgresql.Found{ID: "1/2"}, update: protectedOwn()}},
-		"in the deletion": {server: &fakeServer{del: protectedOwn()}, change: deleted},
-	} {
-		t.Run(name, func(t *testing.T) {
-			db := example(known)
-			if c.change != nil {
-				c.change(db)
-			}
-			f := newFixture(t, c.server, db, connectionSecret(), createdSecret(t))
-			r := f.Reconcile()
-			controllertest.ErrorContains(t, advice, r.Err)
-			controllertest.Equal(t, "reason", "RoleProtected", controller.ReasonOf(r.Err))
-			controllertest.Equal(t, "phase", v1alpha1.ExternalDatabaseFailed, f.Object().Status.Phase)
-		})
-	}
-}
 
 // TestRotationWaitsForStatementAboutProtectedRole has a server that lets only superusers change a login.
 func TestRotationWaitsForStatementAboutProtectedRole(t *testing.T) {

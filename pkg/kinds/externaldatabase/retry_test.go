@@ -14,29 +14,17 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// retries reconciles an ExternalDatabase whose server does not respond, each time when the reconcile is due, and returns
-// the delays.
-func retries(t *testing.T, db *v1alpha1.ExternalDatabase, n int) (delays []time.Duration) {
-	t.Helper()
-	r := &reconciler{}
+func TestServerThatWasNeverUsedIsRetriedSooner(t *testing.T) {
 	c := kindtest.NewCluster(t)
-	r.clock, r.refusals = c.Clock, controller.NewRefusals[controller.Key](c.Clock)
-	for range n {
-		delay := r.untilRetry(db, postgresql.NewError(postgresql.Silent, "no response"))
-		delays = append(delays, delay)
-		c.Clock.Step(delay)
+	r := &reconciler{clock: c.Clock, refusals: controller.NewRefusals[controller.Key](c.Clock)}
+	err := postgresql.NewError(postgresql.Silent, "no response")
+	var delays []time.Duration
+	for range 4 {
+		delays = append(delays, r.untilRetry(example(), err))
+		c.Clock.Step(delays[len(delays)-1])
 	}
-	return delays
-}
-
-func TestServerThatWasNeverUsedIsRetriedSoon(t *testing.T) {
-	controllertest.Equal(t, "delays", []time.Duration{
-		time.Second, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second,
-	}, retries(t, example(), 8))
-}
-
-func TestServerThatWasUsedIsRetriedRarely(t *testing.T) {
-	controllertest.Equal(t, "delays", []time.Duration{30 * time.Second, 30 * time.Second}, retries(t, example(known), 2))
+	controllertest.Equal(t, "delays", []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second}, delays)
+	controllertest.Equal(t, "delay after the creation", 30*time.Second, r.untilRetry(example(known), err))
 }
 
 func TestDatabaseThatBecomesReadyWakesItsUsers(t *testing.T) {

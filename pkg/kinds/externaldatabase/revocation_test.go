@@ -83,31 +83,27 @@ func TestHandedOverRoleKeepsPasswordUntilRotation(t *testing.T) {
 	controllertest.Equal(t, "login", "clerk-login1", string(f.secret().Data["username"]))
 }
 
-// TestHandedOverRoleThatCannotLogInGetsStatement has a role with an attribute that keeps its password from working.
-func TestHandedOverRoleThatCannotLogInGetsStatement(t *testing.T) {
-	conflict := postgresql.Conflict{Remedy: `ALTER ROLE "clerk" LOGIN`}
-	kept := postgresql.NewConflict(postgresql.Kept, conflict, "not permitted to log in")
-	server := &fakeServer{found: postgresql.Found{ID: "1/2"}, update: kept}
-	r := newFixture(t, server, example(known), connectionSecret(), createdSecret(t)).Reconcile()
-	controllertest.Equal(t, "reason", "PasswordUnknown", controller.ReasonOf(r.Err))
-	for _, advice := range []string{
-		`ask the administrator of the server to set a new password and to run: ALTER ROLE "clerk" LOGIN; then put`,
-		"into Secret shop-credentials, key password",
-		"kubectl -n default annotate externaldatabase shop windlass.dev/rotate-credentials=handed-over --overwrite; ",
+func TestAdviceDependsOnConflict(t *testing.T) {
+	const otherNames, other = "failed; create an ExternalDatabase with ", "another spec.databaseName"
+	for want, err := range map[string]struct {
+		class    postgresql.Class
+		conflict postgresql.Conflict
+	}{
+		otherNames + "another spec.owner instead":                       {postgresql.Taken, postgresql.Conflict{Role: true}},
+		otherNames + other + " instead":                                 {postgresql.Taken, postgresql.Conflict{Database: true}},
+		otherNames + "another spec.owner and " + other + " instead":     {postgresql.Taken, postgresql.Conflict{Role: true, Database: true}},
+		otherNames + other + `, or with spec.owner: "le\"gacy" instead`: {postgresql.Taken, postgresql.Conflict{Database: true, DatabaseOwner: `le"gacy`}},
+		`failed; ask a superuser of the server to run: ALTER ROLE "clerk" NOREPLICATION`: {
+			postgresql.Protected, postgresql.Conflict{Role: true, Remedy: `ALTER ROLE "clerk" NOREPLICATION`},
+		},
+		"failed; the operator does not change this role: for a login of its own, run: kubectl -n default annotate " +
+			"externaldatabase shop windlass.dev/rotate-credentials=handed-over --overwrite; role \"clerk\" can then no longer log " +
+			"in after the grace period; or, to use this role, ask the administrator of the server to set a new password and to " +
+			"run: ALTER ROLE \"clerk\" LOGIN; then put the password into Secret shop-credentials, key password": {
+			postgresql.Kept, postgresql.Conflict{Remedy: `ALTER ROLE "clerk" LOGIN`},
+		},
 	} {
-		controllertest.ErrorContains(t, advice, r.Err)
-	}
-}
-
-func TestOtherNamesAvoidConflict(t *testing.T) {
-	r := &reconciler{}
-	for names, conflict := range map[string]postgresql.Conflict{
-		"another spec.owner":                                        {Role: true},
-		"another spec.databaseName":                                 {Database: true},
-		"another spec.owner and another spec.databaseName":          {Role: true, Database: true},
-		`another spec.databaseName, or with spec.owner: "le\"gacy"`: {Database: true, DatabaseOwner: `le"gacy`},
-	} {
-		err := r.explain(t.Context(), example(), postgresql.NewConflict(postgresql.Taken, conflict, "taken"))
-		controllertest.Equal(t, "message", "taken; create an ExternalDatabase with "+names+" instead", err.Error())
+		got := (&reconciler{}).explain(t.Context(), example(), postgresql.NewConflict(err.class, err.conflict, "failed"))
+		controllertest.Equal(t, "message", want, got.Error())
 	}
 }

@@ -1,15 +1,12 @@
 package externaldatabase
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -130,20 +127,6 @@ func TestFinalizeConnectsUnlessTheVolumeGoes(t *testing.T) {
 			}
 			controllertest.Equal(t, "calls", want, f.server.calls)
 			controllertest.Equal(t, "the object has the finalizer", false, f.hasFinalizer())
-		})
-	}
-}
-
-func TestFinalizeDeletesNothingIfVolumeCannotBeRead(t *testing.T) {
-	for _, resource := range []string{"databases", "persistentvolumeclaims"} {
-		t.Run(resource, func(t *testing.T) {
-			f := newFixture(t, nil, example(known, provenOnPool, deleted), poolSecret(), createdSecret(t))
-			f.Journal.FailNext("get", resource, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "pool", errors.New("no")))
-			if r := f.Reconcile(); !apierrors.IsForbidden(r.Err) {
-				t.Errorf("the error is %v", r.Err)
-			}
-			controllertest.Equal(t, "calls", nil, f.server.calls)
-			controllertest.Equal(t, "the object has the finalizer", true, f.hasFinalizer())
 		})
 	}
 }
