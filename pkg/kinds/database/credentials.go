@@ -24,7 +24,7 @@ func desiredSecret(db *v1alpha1.Database, of login, record credentials.Record) *
 }
 
 // newSecret returns the connection Secret of a Database that has none, with a new password for the login that the status
-// names. An existing Secret keeps its login and password: see secretsOf.
+// names. An existing Secret keeps its login and password: see declareChildren.
 func newSecret(db *v1alpha1.Database) *corev1.Secret {
 	schedule := credentials.ScheduleOf(db.Spec.Credentials, db.Annotations)
 	next := login{name: credentials.Recorded(db.Spec.Owner, db.Status.Credentials), password: credentials.NewPassword()}

@@ -10,6 +10,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
 )
 
 // Finalize deletes the claim if deletionPolicy is Delete. The other
@@ -43,12 +44,12 @@ func (r *reconciler) deleteData(ctx context.Context, db *v1alpha1.Database) erro
 	if err != nil {
 		return fmt.Errorf("reading the Database: %w", err)
 	}
-	owner := newScope(db).owner
-	set, found, err := r.statefulSets.Live(ctx, owner, db.Name)
+	owner := children.Owner{Object: db, Kind: groupVersionKind}
+	set, found, err := r.statefulSet.Type().Live(ctx, owner, db.Name)
 	if err != nil || found && owner.Orphaned(set) {
 		return err
 	}
-	return r.claims.PruneLive(ctx, owner, db.Name)
+	return r.claim.Type().PruneLive(ctx, owner, db.Name)
 }
 
 // deletesData reports whether the spec and the finalizers of the Database let the operator delete the

@@ -10,10 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/kinds"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
@@ -78,35 +78,40 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options, look look) (kind 
 	if err != nil {
 		return kind, err
 	}
-	tracker := controller.NewTracker()
-	reconciler := newReconciler(c, tracker)
-	reconciler.refusals, reconciler.clock, reconciler.image = controller.NewRefusals[string](r.Clock), r.Clock, cmp.Or(o.Image, DefaultImage)
-	reconciler.look, reconciler.users, reconciler.events = look, o.Users, r.Events
-	if o.Users == nil {
-		reconciler.users = func(*corev1.Secret) []string { return nil }
+	users := o.Users
+	if users == nil {
+		users = func(*corev1.Secret) []string { return nil }
 	}
-	return controller.Kind[*v1alpha1.Database]{
-		GroupVersionKind: groupVersionKind,
-		Informer:         c.Own.Windlass().V1alpha1().Databases().Informer(),
-		Lister:           controller.ListerOf(c.Own.Windlass().V1alpha1().Databases().Lister().Databases),
-		Client: func(namespace string) controller.Client[*v1alpha1.Database] {
-			return c.Windlass.WindlassV1alpha1().Databases(namespace)
+	reconciler := &reconciler{
+		pod: func(ns, name string) (*corev1.Pod, error) {
+			return c.Owned.Core().V1().Pods().Lister().Pods(ns).Get(name)
 		},
-		Reconciler: reconciler,
-		Tracker:    tracker,
-		Finalizer:  controller.Finalizer[*v1alpha1.Database]{Name: finalizerName, Finalize: reconciler.Finalize},
-		Resync:     resync,
-		Owned:      []cache.SharedIndexInformer{reconciler.secrets.Informer, reconciler.services.Informer, reconciler.statefulSets.Informer},
-		References: []controller.Reference{
-			{Informer: reconciler.claims.Informer, Referrers: claimants}, // a claim has no owner reference
-			{Informer: watched.Informer(), Referrers: runners},
+		podStore:  c.Owned.Core().V1().Pods().Informer().GetStore(),
+		databases: c.Windlass.WindlassV1alpha1(),
+		pods:      c.Kube.CoreV1(),
+		refusals:  controller.NewRefusals[string](r.Clock),
+		absences:  newAbsences(),
+		look:      look,
+		users:     users,
+		events:    r.Events,
+		image:     cmp.Or(o.Image, DefaultImage),
+		clock:     r.Clock,
+	}
+	own := c.Own.Windlass().V1alpha1().Databases()
+	return children.Kind[*v1alpha1.Database, *scope]{
+		Kind: controller.Kind[*v1alpha1.Database]{
+			GroupVersionKind: groupVersionKind,
+			Informer:         own.Informer(),
+			Lister:           controller.ListerOf(own.Lister().Databases),
+			Client:           controller.ClientOf[*v1alpha1.Database](c.Windlass.WindlassV1alpha1().Databases),
+			Finalizer:        controller.Finalizer[*v1alpha1.Database]{Name: finalizerName, Finalize: reconciler.Finalize},
+			Resync:           resync,
+			References:       []controller.Reference{{Informer: watched.Informer(), Referrers: runners}},
 		},
-	}, nil
-}
-
-// claimants returns the key of the Database that has the name of a claim.
-func claimants(claim metav1.Object) []controller.Key {
-	return []controller.Key{keyOf(claim)}
+		Scope:    func(db *v1alpha1.Database, owner children.Owner) *scope { return &scope{Owner: owner, db: db} },
+		Children: reconciler.declareChildren(c),
+		Finish:   reconciler.finish,
+	}.Declare()
 }
 
 // keyOf returns the key of a Database, which is also the key of an object of the same name.

@@ -158,12 +158,12 @@ func podOf(s *appsv1.StatefulSet) *corev1.Pod {
 
 // retryPod makes the StatefulSet controller create the missing Pod at once: it reconciles a StatefulSet that changes.
 func (r *reconciler) retryPod(ctx context.Context, p *scope, now time.Time) (err error) {
-	sets := r.statefulSets
+	sets := *r.statefulSet.Type()
 	sets.Keep = func(want, live *appsv1.StatefulSet) {
 		keepTemplate(p.db, want, live)
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, retriedAnnotation, now.UTC().Format(time.RFC3339))
 	}
-	p.statefulSet, err = sets.Update(ctx, p.owner, desiredStatefulSet(p.db, r.image))
+	p.statefulSet, err = sets.Update(ctx, p.Owner, desiredStatefulSet(p.db, r.image))
 	return err
 }
 

@@ -60,7 +60,7 @@ func (r *reconciler) notify(ctx context.Context, p *scope) error {
 	if err != nil {
 		return fmt.Errorf("annotating Pod %s/%s, so that the kubelet updates its settings: %w", pod.Namespace, pod.Name, err)
 	}
-	r.tracker.Wrote(keyOf(p.db), "Pod", r.podStore, changed.ResourceVersion)
+	r.statefulSet.Type().Tracker.Wrote(keyOf(p.db), "Pod", r.podStore, changed.ResourceVersion)
 	return nil
 }
 

@@ -31,20 +31,17 @@ const (
 	refusedRetry = 5 * time.Minute
 )
 
-// reconciler reconciles Databases.
+// reconciler has what the steps of a reconcile need.
 type reconciler struct {
-	secrets      children.Type[*corev1.Secret] // the connection Secrets
-	settings     children.Type[*corev1.Secret] // the settings Secrets
-	services     children.Type[*corev1.Service]
-	claims       children.Type[*corev1.PersistentVolumeClaim]
-	statefulSets children.Type[*appsv1.StatefulSet]
+	// connection and settings declare the two Secrets.
+	connection, settings *children.Declaration[*scope, *corev1.Secret]
+	claim                *children.Declaration[*scope, *corev1.PersistentVolumeClaim]
+	statefulSet          *children.Declaration[*scope, *appsv1.StatefulSet]
 
 	// pod reads a Pod from the cache, which podStore fills.
 	pod      func(namespace, name string) (*corev1.Pod, error)
 	podStore controller.Store
-	tracker  *controller.Tracker
-	// databases reads a Database from the API server before the operator creates or adopts one of its
-	// children, or deletes its data.
+	// databases reads a Database from the API server before the operator deletes its data.
 	databases windlassclient.DatabasesGetter
 	pods      coreclient.PodsGetter
 	// refusals remembers the refused growths of volumes, each with the desired size.
@@ -61,8 +58,8 @@ type reconciler struct {
 
 // scope holds the state that the steps of one reconcile share.
 type scope struct {
+	children.Owner
 	db          *v1alpha1.Database
-	owner       children.Owner
 	secret      *corev1.Secret // the connection Secret
 	settings    *corev1.Secret // the settings Secret
 	claim       *corev1.PersistentVolumeClaim
@@ -79,24 +76,16 @@ type scope struct {
 	rotation rotation
 }
 
-func newScope(db *v1alpha1.Database) *scope {
-	return &scope{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
-}
-
-// Reconcile implements controller.Reconciler.
-func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.Database) (controller.Result, error) {
-	p := newScope(db)
-	p.owner.Live = children.Once(func(ctx context.Context) (metav1.Object, error) {
-		return r.databases.Databases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
-	})
-	if err := r.apply(ctx, p); err != nil {
-		setBlocked(db, err)
+// finish sets the status, and returns the result of the reconcile. err is the error of the children.
+func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
+	if err != nil {
+		setBlocked(p.db, err)
 		return controller.Result{}, err
 	}
 	again := earliest(setProgress(p, r.clock.Now()), p.setCredentials())
-	err := cmp.Or(p.cannotGrow, refusal(db))
+	err = cmp.Or(p.cannotGrow, refusal(p.db))
 	if err != nil {
-		setBlocked(db, err)
+		setBlocked(p.db, err)
 	}
 	return controller.Result{RequeueAfter: again, Check: true}, err
 }
@@ -117,109 +106,57 @@ func refusal(db *v1alpha1.Database) error {
 	return controller.Stalled(messageSettingsRefused.Error(db.Status.Server.Problem), refusedRetry)
 }
 
-// apply runs the steps of a reconcile in order, until one fails.
-func (r *reconciler) apply(ctx context.Context, p *scope) error {
-	for _, step := range []func(context.Context, *scope) error{
-		r.credentials,
-		r.rotate,
-		r.serverSettings,
-		r.retired,
-		r.service,
-		r.volume,
-		r.server,
-		r.findPod,
-		r.missing,
-		r.replace,
-		r.notify,
-		r.observe,
-		r.move,
-	} {
-		if err := step(ctx, p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// credentials creates or updates the Secret, and checks its password. A Secret that has a login and a
-// password keeps both.
-func (r *reconciler) credentials(ctx context.Context, p *scope) (err error) {
-	secrets := r.secretsOf(p.db)
-	if p.secret, err = secrets.Ensure(ctx, p.owner, newSecret(p.db), nil); err != nil {
+// volume applies the claim, which an earlier Database of the same name may have left, by ensure. If the API server
+// refuses to grow the volume, volume sets p.cannotGrow and returns nil.
+func (r *reconciler) volume(ctx context.Context, p *scope, ensure func(context.Context, *scope) error) error {
+	cached, err := r.checkVolume(p)
+	if err != nil {
 		return err
 	}
-	p.db.Status.Binding = &v1alpha1.SecretBinding{Name: p.secret.Name}
-	return checkPassword(p.secret)
-}
-
-// serverSettings creates or updates the settings Secret.
-func (r *reconciler) serverSettings(ctx context.Context, p *scope) (err error) {
-	p.settings, err = r.settings.Ensure(ctx, p.owner, desiredSettings(p.db, p.logins, r.clock.Now()), nil)
-	return err
-}
-
-func (r *reconciler) service(ctx context.Context, p *scope) error {
-	_, err := r.services.Ensure(ctx, p.owner, desiredService(p.db), nil)
-	return err
-}
-
-// volume creates or updates the claim, which an earlier Database of the same name may have left. If the API
-// server refuses to grow the volume, volume sets p.cannotGrow and returns nil.
-func (r *reconciler) volume(ctx context.Context, p *scope) error {
-	if err := r.checkVolume(p); err != nil {
-		return err
+	size := p.db.Spec.Storage.Size
+	if last, found := r.refusals.Recent(p.db.UID, "", size.String()); found && cached != nil {
+		p.claim, p.cannotGrow = cached, last.Err // the desired claim keeps its size
 	}
-	want, size := desiredClaim(p.db), p.db.Spec.Storage.Size
-	if last, found := r.refusals.Recent(p.db.UID, "", size.String()); found {
-		p.cannotGrow = last.Err
-		r.keepSize(want)
-	}
-	claim, err := r.claims.Ensure(ctx, p.owner, want, nil)
-	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && !sizeOf(claim).IsZero() && sizeOf(claim).Cmp(size) != 0 {
-		p.cannotGrow = controller.Stalled(messageCannotGrow.Error(volumeSize(claim), err), growthRetry)
+	err = ensure(ctx, p)
+	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && cached != nil && sizeOf(cached).Cmp(size) != 0 {
+		p.claim, p.cannotGrow = cached, controller.Stalled(messageCannotGrow.Error(volumeSize(cached), err), growthRetry)
 		r.refusals.Note(p.db.UID, "", size.String(), p.cannotGrow, growthRetry, growthRetry)
 		err = nil
 	}
 	if err != nil {
 		return err
 	}
-	p.claim, p.db.Status.Storage = claim, volumeSize(claim)
-	return checkClass(p.db, claim)
+	p.db.Status.Storage = volumeSize(p.claim)
+	return checkClass(p.db, p.claim)
 }
 
-// keepSize sets the size in a desired claim to the size that the cached claim requests.
-func (r *reconciler) keepSize(want *corev1.PersistentVolumeClaim) {
-	if claim, err := r.claims.Cache.Get(want.Namespace, want.Name); err == nil {
-		want.Spec.Resources.Requests[corev1.ResourceStorage] = *sizeOf(claim)
-	}
-}
-
-// checkVolume returns an error if an existing claim has another storage class, or is being deleted
-// although the StatefulSet exists. In the latter case, no further step may replace the Pod, which still
-// has the data.
-func (r *reconciler) checkVolume(p *scope) error {
-	claim, err := r.claims.Cache.Get(p.db.Namespace, p.db.Name)
+// checkVolume returns the cached claim, or nil. It returns an error if the claim has another storage class, or is being
+// deleted although the StatefulSet exists. In the latter case, no further step may replace the Pod, which still has the
+// data.
+func (r *reconciler) checkVolume(p *scope) (*corev1.PersistentVolumeClaim, error) {
+	claim, err := r.claim.Type().Cache.Get(p.db.Namespace, p.db.Name)
 	if apierrors.IsNotFound(err) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading PersistentVolumeClaim %s/%s from the cache: %w", p.db.Namespace, p.db.Name, err)
+		return nil, fmt.Errorf("reading PersistentVolumeClaim %s/%s from the cache: %w", p.db.Namespace, p.db.Name, err)
 	}
-	if _, err := r.statefulSets.Cache.Get(p.db.Namespace, p.db.Name); err == nil && claim.DeletionTimestamp != nil {
-		return controller.Stalled(messageVolumeDeleted.Error(claim.Name), deletionRecheck)
+	if _, err := r.statefulSet.Type().Cache.Get(p.db.Namespace, p.db.Name); err == nil && claim.DeletionTimestamp != nil {
+		return nil, controller.Stalled(messageVolumeDeleted.Error(claim.Name), deletionRecheck)
 	}
-	return checkClass(p.db, claim)
+	return claim, checkClass(p.db, claim)
 }
 
-// server creates or updates the StatefulSet, whose controller replaces the Pod when the template changes.
-func (r *reconciler) server(ctx context.Context, p *scope) (err error) {
-	sets := r.statefulSets
-	sets.Keep = func(want, live *appsv1.StatefulSet) {
-		keepTemplate(p.db, want, live)
-		keepRetried(want, live)
+// server looks at the Pod and at the server in it, after the StatefulSet was applied.
+func (r *reconciler) server(ctx context.Context, p *scope) error {
+	for _, step := range []func(context.Context, *scope) error{
+		r.findPod, r.missing, r.replace, r.notify, r.observe, r.move,
+	} {
+		if err := step(ctx, p); err != nil {
+			return err
+		}
 	}
-	p.statefulSet, err = sets.Ensure(ctx, p.owner, desiredStatefulSet(p.db, r.image), nil)
-	return err
+	return nil
 }
 
 // replace deletes a Pod that has an earlier template and does not start. In some versions of Kubernetes,

@@ -9,7 +9,6 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
@@ -26,14 +25,18 @@ type rotation struct {
 // rotate decides the next step of the rotation, and with it which logins the settings have. It reads the Secrets that the
 // decision depends on from the API server before a step that ends or replaces a login.
 func (r *reconciler) rotate(ctx context.Context, p *scope) error {
+	p.db.Status.Binding = &v1alpha1.SecretBinding{Name: p.secret.Name}
+	if err := checkPassword(p.secret); err != nil {
+		return err
+	}
 	now, of := r.clock.Now(), &p.rotation
 	of.Schedule = credentials.ScheduleOf(p.db.Spec.Credentials, p.db.Annotations)
 	of.Record = credentials.RecordOf(p.secret, now)
-	settings, err := r.settings.Cache.Get(p.db.Namespace, settingsName(p.db))
+	settings, err := r.settings.Type().Cache.Get(p.db.Namespace, settingsName(p.db))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	if err != nil || !p.owner.Owns(settings) {
+	if err != nil || !p.Owns(settings) {
 		settings = nil
 	}
 	var moved bool
@@ -65,7 +68,7 @@ func (r *reconciler) rotate(ctx context.Context, p *scope) error {
 // confirm is credentials.Confirm. It also returns an error if the schedule differs from the cached one: the rotation
 // could otherwise be for a request that was withdrawn.
 func (r *reconciler) confirm(ctx context.Context, p *scope) error {
-	current, err := credentials.Confirm(ctx, p.owner, r.secrets, p.secret)
+	current, err := credentials.Confirm(ctx, p.Owner, *r.connection.Type(), p.secret)
 	if err != nil {
 		return err
 	}
@@ -87,7 +90,7 @@ func (r *reconciler) move(ctx context.Context, p *scope) error {
 		return nil
 	}
 	desired := func(record credentials.Record) *corev1.Secret { return desiredSecret(p.db, next, record) }
-	if err := of.Store(ctx, p.owner, r.secrets, p.secret, r.clock.Now(), desired); err != nil {
+	if err := of.Store(ctx, p.Owner, *r.connection.Type(), p.secret, r.clock.Now(), desired); err != nil {
 		return err
 	}
 	previous := login{name: p.logins.current.name, state: loginKeep}
@@ -108,16 +111,17 @@ func (p *scope) obstacle(usual string) string {
 	return usual
 }
 
-// retired records an Event after the settings have ended the former login.
-func (r *reconciler) retired(_ context.Context, p *scope) error {
+// settle is called when the settings Secret was applied. It records an Event if the settings have ended a login.
+func (r *reconciler) settle(p *scope, settings *corev1.Secret) {
+	p.settings = settings
 	if p.rotation.step == credentials.Retire {
 		note := messageRetired.Note(p.logins.other.name)
 		r.events.Event(p.db, corev1.EventTypeNormal, note.Reason, note.Message)
 	}
-	return nil
 }
 
-// setCredentials sets status.credentials. It returns when the rotation has to go on, or 0 if the resync is soon enough.
+// setCredentials sets status.credentials. It returns the time until the next step of the rotation, or 0 if the resync
+// comes early enough.
 func (p *scope) setCredentials() time.Duration {
 	of := &p.rotation
 	if p.logins.other.state == loginKeep {
@@ -125,11 +129,4 @@ func (p *scope) setCredentials() time.Duration {
 	}
 	p.db.Status.Credentials = of.Status(p.db.Spec.Credentials, p.db.Spec.Owner, p.logins.current.name)
 	return of.Again(resync)
-}
-
-// secretsOf returns the type of the connection Secret of a Database, which keeps its login and password.
-func (r *reconciler) secretsOf(db *v1alpha1.Database) children.Type[*corev1.Secret] {
-	secrets := r.secrets
-	secrets.Keep = credentials.Keep(db.Spec.Owner, r.clock.Now())
-	return secrets
 }

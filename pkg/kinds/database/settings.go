@@ -28,14 +28,16 @@ const (
 // changedAnnotation on the settings Secret is the time of the last change of the settings, as in RFC 3339.
 const changedAnnotation = "windlass.dev/settings-changed-at"
 
+// settingsSuffix is what the name of the settings Secret has in addition to the name of its Database.
+const settingsSuffix = "-settings"
+
 // settingsName returns the name of the settings Secret.
-func settingsName(db *v1alpha1.Database) string { return db.Name + "-settings" }
+func settingsName(db *v1alpha1.Database) string { return db.Name + settingsSuffix }
 
 // desiredSettings returns the settings Secret: what the server in the Pod brings itself to. An existing Secret with the
 // same settings keeps its revision and its time: see keepRevision.
 func desiredSettings(db *v1alpha1.Database, of logins, now time.Time) *corev1.Secret {
 	meta := metaOf(db)
-	meta.Name = settingsName(db)
 	meta.Annotations = map[string]string{changedAnnotation: now.UTC().Format(time.RFC3339)}
 	s := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{
 		keyRevision:     []byte(newRevision()),

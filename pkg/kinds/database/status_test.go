@@ -116,13 +116,9 @@ func TestGrowingVolumeSetsProgressing(t *testing.T) {
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseReady, db.Status.Phase)
 }
 
-func TestDatabaseIsNotReadyIfPodCannotBeRead(t *testing.T) {
-	f := readyFixture(t)
-	f.Pipeline.Reconciler.(*reconciler).pod = func(string, string) (*corev1.Pod, error) { return nil, errors.New("the cache is broken") }
-	r := f.Reconcile()
-	const message = "reading Pod default/shop-0 from the cache: the cache is broken"
-	controllertest.Equal(t, "error", message, fmt.Sprint(r.Err))
-	controllertest.Equal(t, "phase", v1alpha1.DatabaseDeploying, f.Object().Status.Phase)
-	const failed = "ReconcileError: " + message
-	controllertest.Equal(t, "conditions", []string{"Degraded=False AsExpected", "Progressing=True " + failed, "Ready=False " + failed}, controllertest.Conditions(f.Object()))
+func TestPodThatCannotBeReadIsAnError(t *testing.T) {
+	r := &reconciler{pod: func(string, string) (*corev1.Pod, error) { return nil, errors.New("the cache is broken") }}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}}
+	err := r.server(t.Context(), &scope{db: example(), statefulSet: set})
+	controllertest.Equal(t, "error", "reading Pod default/shop-0 from the cache: the cache is broken", fmt.Sprint(err))
 }

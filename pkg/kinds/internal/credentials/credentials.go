@@ -39,8 +39,11 @@ var Variables = []struct{ Name, Key string }{
 	{"PGUSER", KeyUsername}, {"PGPASSWORD", KeyPassword}, {"PGSSLMODE", KeyTLSMode},
 }
 
+// Suffix is what the name of the connection Secret has in addition to the name of its database.
+const Suffix = "-credentials"
+
 // Name returns the name of the connection Secret of a database.
-func Name(database string) string { return database + "-credentials" }
+func Name(database string) string { return database + Suffix }
 
 // randomBytes is the number of random bytes of a password. They are encoded as 32 characters.
 const randomBytes = 24

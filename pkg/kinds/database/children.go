@@ -1,0 +1,94 @@
+package database
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
+)
+
+// Names of children that others need.
+const (
+	nameConnection  = "Secret" + credentials.Suffix
+	nameRotation    = "rotation"
+	nameSettings    = "Secret" + settingsSuffix
+	nameClaim       = "PersistentVolumeClaim"
+	nameStatefulSet = "StatefulSet"
+)
+
+// declareChildren declares the children of a Database, in the order in which they are applied. No volume is created for a
+// server that could not start, because it outlives the Database.
+func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
+	r.connection = &children.Declaration[*scope, *corev1.Secret]{
+		Resource: c.Secrets(),
+		Suffix:   credentials.Suffix,
+		Desired:  func(p *scope) *corev1.Secret { return newSecret(p.db) },
+		Keep: func(p *scope, desired, live *corev1.Secret) {
+			credentials.Keep(p.db.Spec.Owner, r.clock.Now())(desired, live)
+		},
+		Applied: func(p *scope, live *corev1.Secret) { p.secret = live },
+	}
+	r.settings = &children.Declaration[*scope, *corev1.Secret]{
+		Resource: c.Secrets(),
+		Suffix:   settingsSuffix,
+		Needs:    []string{nameRotation},
+		Desired:  func(p *scope) *corev1.Secret { return desiredSettings(p.db, p.logins, r.clock.Now()) },
+		Keep:     func(_ *scope, desired, live *corev1.Secret) { keepRevision(desired, live) },
+		Applied:  r.settle,
+	}
+	r.claim = &children.Declaration[*scope, *corev1.PersistentVolumeClaim]{
+		Resource: c.PersistentVolumeClaims(),
+		Needs:    []string{nameSettings},
+		Desired: func(p *scope) *corev1.PersistentVolumeClaim {
+			desired := desiredClaim(p.db)
+			if p.cannotGrow != nil {
+				desired.Spec.Resources.Requests[corev1.ResourceStorage] = *sizeOf(p.claim)
+			}
+			return desired
+		},
+		Keep:     func(_ *scope, desired, live *corev1.PersistentVolumeClaim) { keepVolume(desired, live) },
+		Applied:  func(p *scope, live *corev1.PersistentVolumeClaim) { p.claim = live },
+		Yielded:  [][]string{{"spec", "storageClassName"}}, // an existing volume keeps its class
+		Outlives: true,
+	}
+	r.statefulSet = &children.Declaration[*scope, *appsv1.StatefulSet]{
+		Resource: c.StatefulSets(),
+		Needs:    []string{nameClaim},
+		Desired:  func(p *scope) *appsv1.StatefulSet { return desiredStatefulSet(p.db, r.image) },
+		Keep: func(p *scope, desired, live *appsv1.StatefulSet) {
+			keepTemplate(p.db, desired, live)
+			keepRetried(desired, live)
+		},
+		Applied: func(p *scope, live *appsv1.StatefulSet) { p.statefulSet = live },
+		Yielded: [][]string{pods.RestartedAt},
+	}
+	return []children.Child[*scope]{
+		r.connection,
+		children.Step[*scope]{Name: nameRotation, Needs: []string{nameConnection}, Apply: r.rotate},
+		r.settings,
+		children.Owns(c.Services(), func(p *scope) *corev1.Service { return desiredService(p.db) }),
+		volume{r.claim, r.volume},
+		r.statefulSet, // its controller replaces the Pod when the template changes
+		children.Step[*scope]{Name: "server", Needs: []string{nameStatefulSet}, Apply: r.server},
+	}
+}
+
+// volume is a claim that is applied by a function, which gets the function that Declaration applies it by.
+type volume struct {
+	*children.Declaration[*scope, *corev1.PersistentVolumeClaim]
+	apply func(ctx context.Context, p *scope, ensure func(context.Context, *scope) error) error
+}
+
+// Bind implements children.Child.
+func (v volume) Bind(tracker *controller.Tracker) children.Step[*scope] {
+	step := v.Declaration.Bind(tracker)
+	ensure := step.Apply
+	step.Apply = func(ctx context.Context, p *scope) error { return v.apply(ctx, p, ensure) }
+	return step
+}
