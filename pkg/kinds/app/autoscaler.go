@@ -21,30 +21,32 @@ import (
 // Deployment. The operator does not watch that HorizontalPodAutoscaler.
 const autoscalerRecheck = time.Minute
 
-// findAutoscaler finds the HorizontalPodAutoscaler of somebody else that scales the Deployment in o. The operator then
-// does not set the number of replicas. Otherwise, the operator and the HorizontalPodAutoscaler would change the number
-// again and again.
-func (r *reconciler) findAutoscaler(ctx context.Context, p *scope, o *observed) error {
-	if !mayBeScaled(p.app, o.deployment) {
-		return nil
+// findAutoscaler returns the HorizontalPodAutoscaler of somebody else that scales d, the Deployment of the App, or nil.
+// The operator then does not set the number of replicas. Otherwise, the operator and the HorizontalPodAutoscaler would
+// change the number again and again.
+func (r *reconciler) findAutoscaler(
+	ctx context.Context, p *scope, d *appsv1.Deployment,
+) (other *autoscalingv2.HorizontalPodAutoscaler, err error) {
+	if !mayBeScaled(p.app, d) {
+		return nil, nil
 	}
 	all, err := r.kube.AutoscalingV2().HorizontalPodAutoscalers(p.app.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("listing the HorizontalPodAutoscalers in namespace %s: %w", p.app.Namespace, err)
+		return nil, fmt.Errorf("listing the HorizontalPodAutoscalers in namespace %s: %w", p.app.Namespace, err)
 	}
 	for i := range all.Items {
 		found := &all.Items[i]
 		if p.Owns(found) || found.DeletionTimestamp != nil || !scales(found, p.app) {
 			continue
 		}
-		if ptr.Deref(o.deployment.Spec.Replicas, 1) == 0 && !scalesToZero(found) {
+		if ptr.Deref(d.Spec.Replicas, 1) == 0 && !scalesToZero(found) {
 			continue
 		}
-		if o.autoscaler == nil || found.Name < o.autoscaler.Name { // the list may have any order
-			o.autoscaler = found
+		if other == nil || found.Name < other.Name { // the list may have any order
+			other = found
 		}
 	}
-	return nil
+	return other, nil
 }
 
 // mayBeScaled reports whether somebody else may scale the Deployment of an App, which may be nil: the operator did not

@@ -49,5 +49,6 @@ func (r *reconciler) observe(ctx context.Context, p *scope) (o observed, err err
 	if o.contents, err = r.inputs.read(ctx, p.app, found, last); err != nil {
 		return o, err
 	}
-	return o, r.findAutoscaler(ctx, p, &o)
+	o.autoscaler, err = r.findAutoscaler(ctx, p, o.deployment)
+	return o, err
 }
