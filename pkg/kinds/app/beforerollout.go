@@ -59,6 +59,48 @@ func (b *beforeRollout) proceed(ctx context.Context, p *scope) *hold {
 	return b.act(ctx, p, wanted, pod)
 }
 
+// step is what beforeRollout does next.
+type step int
+
+const (
+	stepRollOut  step = iota // roll out the template
+	stepCreate               // create the Pod of the wanted run
+	stepRecord               // add the Pod to the status
+	stepWatch                // update the newest run in the status from its Pod
+	stepRemove               // delete the Pod, which does not run
+	stepFail                 // report that the wanted run has failed
+	stepConflict             // report the Pod of somebody else
+)
+
+// nextStep returns the next step of an App. wanted is the run that has to succeed before the template is rolled out, or
+// nil.
+func nextStep(app *v1alpha1.App, wanted *run, observed runonce.State) step {
+	pod := observed.Pod
+	if !observed.Own {
+		pod = nil // no step may touch it
+	}
+	switch {
+	case runningOf(app) != nil:
+		return stepWatch
+	case pod != nil && recordOf(app, observed) == nil && !isGated(pod): // somebody else has removed the gate
+		return stepRecord
+	case pod != nil && isGated(pod) && wanted != nil && runIn(pod) == *wanted &&
+		findRun(app, *wanted) == nil && pod.DeletionTimestamp == nil:
+		return stepRecord
+	case pod != nil && (isGated(pod) || app.Spec.BeforeRollout == nil):
+		return stepRemove
+	case wanted == nil:
+		return stepRollOut
+	case findRun(app, *wanted) != nil: // a run that succeeded is not wanted
+		return stepFail
+	case pod != nil: // of the previous run, which has ended
+		return stepRemove
+	case observed.Pod != nil:
+		return stepConflict
+	}
+	return stepCreate
+}
+
 // act takes the next step of an App whose Pod is observed.
 func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod runonce.State) *hold {
 	switch nextStep(p.app, wanted, pod) {
