@@ -16,11 +16,21 @@ import (
 // object that has both these fields and the fields that the operator sets.
 func TestReconcileRemovesConflictingForeignFields(t *testing.T) {
 	t.Parallel()
-	client, fresh, namespace := dynamicClient(t), apps.createReady(t, framework.EverythingOfApp()), apps.createReady(t, framework.EverythingOfApp())
+	client := dynamicClient(t)
+	fresh := apps.createReady(t, framework.EverythingOfApp())
+	namespace := apps.createReady(t, framework.EverythingOfApp())
 	for _, args := range [][]string{
 		{"set", "env", "deployment/shop", "KEY=theirs", "DATABASE_URL=theirs"},
-		{"patch", "deployment", "shop", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"app","readinessProbe":{"httpGet":null,"tcpSocket":{"port":1}}}]}}}}`},
-		{"patch", "deployment", "shop", "-p", `{"spec":{"template":{"spec":{"securityContext":{"seccompProfile":{"type":"Localhost","localhostProfile":"theirs"}}}}}}`},
+		{
+			"patch", "deployment", "shop", "-p",
+			`{"spec":{"template":{"spec":{"containers":[{"name":"app","readinessProbe":{"httpGet":null,` +
+				`"tcpSocket":{"port":1}}}]}}}}`,
+		},
+		{
+			"patch", "deployment", "shop", "-p",
+			`{"spec":{"template":{"spec":{"securityContext":{"seccompProfile":{"type":"Localhost",` +
+				`"localhostProfile":"theirs"}}}}}}`,
+		},
 		{"patch", "poddisruptionbudget", "shop", "-p", `{"spec":{"maxUnavailable":null,"minAvailable":1}}`},
 	} {
 		if _, err := shared.Kubectl(t.Context(), "", append(args, "-n", namespace)...); err != nil {
@@ -40,23 +50,32 @@ func TestReconcileKeepsForeignFields(t *testing.T) {
 		{"annotate", "service/shop", "theirs=yes"},
 		{"rollout", "restart", "deployment/shop"},
 		{"scale", "deployment/shop", "--replicas=4"}, // as the autoscaler does
-		{"patch", "deployment", "shop", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"sidecar","image":"proxy:1"}]}}}}`},
+		{
+			"patch", "deployment", "shop", "-p",
+			`{"spec":{"template":{"spec":{"containers":[{"name":"sidecar","image":"proxy:1"}]}}}}`,
+		},
 	} {
 		if _, err := shared.Kubectl(t.Context(), "", append(args, "-n", namespace)...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	shared.AppWith(t, namespace, "shop", "scaled by another client", func(app *v1alpha1.App) bool { return app.Status.Phase == v1alpha1.AppReady && app.Status.Replicas == 4 })
+	shared.AppWith(t, namespace, "shop", "scaled by another client", func(app *v1alpha1.App) bool {
+		return app.Status.Phase == v1alpha1.AppReady && app.Status.Replicas == 4
+	})
 	// The operator applies a change of the App, and keeps the foreign fields.
 	shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) { app.Spec.Image = "shop:2" })
-	shared.AppWith(t, namespace, "shop", "rolled out", func(app *v1alpha1.App) bool { return app.Status.Phase == v1alpha1.AppReady })
+	shared.AppWith(t, namespace, "shop", "rolled out", func(app *v1alpha1.App) bool {
+		return app.Status.Phase == v1alpha1.AppReady
+	})
 	d, err := shared.Kube.AppsV1().Deployments(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	pod := d.Spec.Template
-	if *d.Spec.Replicas != 4 || pod.Annotations["kubectl.kubernetes.io/restartedAt"] == "" || len(pod.Spec.Containers) != 2 {
-		t.Errorf("foreign changes were reverted: %d replicas, annotations %v, %d containers", *d.Spec.Replicas, pod.Annotations, len(pod.Spec.Containers))
+	if *d.Spec.Replicas != 4 || pod.Annotations["kubectl.kubernetes.io/restartedAt"] == "" ||
+		len(pod.Spec.Containers) != 2 {
+		t.Errorf("foreign changes were reverted: %d replicas, annotations %v, %d containers", *d.Spec.Replicas,
+			pod.Annotations, len(pod.Spec.Containers))
 	}
 	for _, container := range pod.Spec.Containers {
 		if container.Name == "app" && container.Image != "shop:2" {

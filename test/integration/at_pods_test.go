@@ -66,7 +66,8 @@ func awaitGone(t *testing.T, p *framework.Installation, pod *corev1.Pod) {
 func checkCreatedOnce(t *testing.T, p *framework.Installation, namespace, name string) {
 	t.Helper()
 	created, err := p.Requests(func(r framework.Request) bool {
-		return r.Verb == "create" && r.ObjectRef.Resource == "pods" && r.ObjectRef.Subresource == "" && r.ObjectRef.Namespace == namespace && r.ObjectRef.Name == name && r.ResponseStatus.Code < 400
+		return r.Verb == "create" && r.ObjectRef.Resource == "pods" && r.ObjectRef.Subresource == "" &&
+			r.ObjectRef.Namespace == namespace && r.ObjectRef.Name == name && r.ResponseStatus.Code < 400
 	})
 	if err != nil || len(created) != 1 {
 		t.Errorf("Pod %s was created %d times: %v", name, len(created), err)
@@ -82,7 +83,9 @@ var waysToLose = map[string]func(context.Context, *framework.Installation, *core
 		return p.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 	},
 	"eviction": func(ctx context.Context, p *framework.Installation, pod *corev1.Pod) error {
-		return p.Kube.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}})
+		return p.Kube.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		})
 	},
 }
 
@@ -96,7 +99,8 @@ func TestAtWhosePodIsLostFailsOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			at := shared.InPhase(t, namespace, "lost", v1.AtDone)
-			if got := message(at); framework.Reason(at, v1.AtFailed) != "BackoffLimitExceeded" || !strings.Contains(got, "The Pod was deleted") {
+			got := message(at)
+			if framework.Reason(at, v1.AtFailed) != "BackoffLimitExceeded" || !strings.Contains(got, "The Pod was deleted") {
 				t.Errorf("the At says %q", got)
 			}
 			awaitGone(t, shared, pod)
@@ -135,7 +139,8 @@ func TestDeletionsDoNotWaitForCommand(t *testing.T) {
 			if args == nil {
 				args = []string{"namespace/" + namespace}
 			}
-			if _, err := shared.Kubectl(t.Context(), "", append([]string{"delete", "-n", namespace, "--timeout=2m"}, args...)...); err != nil {
+			_, err := shared.Kubectl(t.Context(), "", append([]string{"delete", "-n", namespace, "--timeout=2m"}, args...)...)
+			if err != nil {
 				t.Fatal(err)
 			}
 			awaitGone(t, shared, pod)
@@ -171,7 +176,8 @@ func TestBeforeRolloutWhosePodIsDeletedFails(t *testing.T) {
 	}
 	framework.Eventually(t, "the App to fail", func(ctx context.Context) (bool, error) {
 		app, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Get(ctx, "web", metav1.GetOptions{})
-		return err == nil && reason(app) == "BeforeRolloutFailed" && strings.Contains(message(app), "The Pod was deleted"), err
+		return err == nil && reason(app) == "BeforeRolloutFailed" &&
+			strings.Contains(message(app), "The Pod was deleted"), err
 	})
 	awaitGone(t, shared, pod)
 	checkCreatedOnce(t, shared, namespace, pod.Name)
@@ -241,7 +247,8 @@ func TestUninstalledOperatorLeavesNoPodBehind(t *testing.T) {
 	pod := startEndless(t, p, "default", "left")
 	operator.Terminate()
 	theirs := "example.com/theirs"
-	if _, err := p.Kube.CoreV1().Pods("default").Patch(t.Context(), pod.Name, types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/finalizers/-","value":"`+theirs+`"}]`), metav1.PatchOptions{}); err != nil {
+	if _, err := p.Kube.CoreV1().Pods("default").Patch(t.Context(), pod.Name, types.JSONPatchType,
+		[]byte(`[{"op":"add","path":"/metadata/finalizers/-","value":"`+theirs+`"}]`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Kubectl(t.Context(), "", "delete", "-n", "default", "ats", "--all"); err != nil {
@@ -281,7 +288,8 @@ func runReadme(t *testing.T, p *framework.Installation, text string) {
 		t.Fatalf("README.md has no code block with %s", text)
 	}
 	command := exec.CommandContext(t.Context(), "bash", "-eu", "-c", strings.Join(block, ""))
-	command.Env = append(os.Environ(), "KUBECONFIG="+p.Kubeconfig(), "PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
+	command.Env = append(os.Environ(), "KUBECONFIG="+p.Kubeconfig(),
+		"PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("running the commands of README.md: %v: %s", err, output)
 	}

@@ -75,7 +75,9 @@ func TestAppYieldsToAutoscalerOfOthers(t *testing.T) {
 // podsOf returns the UIDs of the Pods of App shop, in order.
 func podsOf(t *testing.T, namespace string) []string {
 	t.Helper()
-	pods, err := shared.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "windlass.dev/app=shop"})
+	pods, err := shared.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{
+		LabelSelector: "windlass.dev/app=shop",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

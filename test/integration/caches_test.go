@@ -26,7 +26,9 @@ func TestCacheOmitsDataOfForeignSecretsAndConfigMaps(t *testing.T) {
 	large := strings.Repeat("x", size)
 	for i := range each {
 		p.CreateSecret(t, "default", fmt.Sprintf("secret-%03d", i), map[string]string{"LARGE": large})
-		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("config-%03d", i)}, Data: map[string]string{"LARGE": large}}
+		c := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("config-%03d", i)}, Data: map[string]string{"LARGE": large},
+		}
 		if _, err := p.Kube.CoreV1().ConfigMaps("default").Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -34,8 +36,16 @@ func TestCacheOmitsDataOfForeignSecretsAndConfigMaps(t *testing.T) {
 	// An App that names the last Secret and ConfigMap becomes Ready after the caches have observed all others.
 	spec := smallest()
 	spec.EnvFrom = []corev1.EnvFromSource{
-		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprintf("secret-%03d", each-1)}}},
-		{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprintf("config-%03d", each-1)}}},
+		{
+			SecretRef: &corev1.SecretEnvSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprintf("secret-%03d", each-1)},
+			},
+		},
+		{
+			ConfigMapRef: &corev1.ConfigMapEnvSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprintf("config-%03d", each-1)},
+			},
+		},
 	}
 	p.CreateApp(t, "default", "shop", spec)
 	p.AppIn(t, "default", "shop", v1alpha1.AppReady)

@@ -66,7 +66,9 @@ func takenName(t *testing.T, o owner, c childType, owned bool) {
 		o.ready(t, shared, namespace) // after the next reconcile
 		return
 	}
-	if _, err := shared.Kubectl(t.Context(), "", "delete", o.name, nameOf(o, namespace), "-n", namespace, "--cascade=foreground", "--timeout=100s"); err != nil {
+	_, err := shared.Kubectl(t.Context(), "", "delete", o.name, nameOf(o, namespace), "-n", namespace,
+		"--cascade=foreground", "--timeout=100s")
+	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(settled, asWritten(c.get(t, client, namespace))); diff != "" {
@@ -84,17 +86,22 @@ func TestDeletionCascadesToChildrenUnlessOrphaned(t *testing.T) {
 				for _, c := range o.children {
 					c.waitForGarbageCollector(t, client, namespace)
 				}
-				if _, err := shared.Kubectl(t.Context(), "", "delete", o.name, nameOf(o, namespace), "-n", namespace, "--cascade="+cascade, "--timeout=60s"); err != nil {
+				_, err := shared.Kubectl(t.Context(), "", "delete", o.name, nameOf(o, namespace), "-n", namespace,
+					"--cascade="+cascade, "--timeout=60s")
+				if err != nil {
 					t.Fatal(err)
 				}
 				for _, c := range o.children {
 					if stays {
-						if object := c.get(t, client, namespace); object == nil || object.GetDeletionTimestamp() != nil || len(object.GetOwnerReferences()) > 0 {
+						object := c.get(t, client, namespace)
+						if object == nil || object.GetDeletionTimestamp() != nil || len(object.GetOwnerReferences()) > 0 {
 							t.Errorf("%s is not orphaned: %v", c.Resource, object)
 						}
 						continue
 					}
-					framework.Eventually(t, c.Resource+" to be deleted", func(context.Context) (bool, error) { return c.get(t, client, namespace) == nil, nil })
+					framework.Eventually(t, c.Resource+" to be deleted", func(context.Context) (bool, error) {
+						return c.get(t, client, namespace) == nil, nil
+					})
 				}
 				if stays { // a new owner with this name does not adopt the orphans
 					o.create(t, shared, namespace)
@@ -111,7 +118,9 @@ func TestOwnersBecomeReadyUnderRestrictedPodSecurity(t *testing.T) {
 			return // a Platform itself has no Pods, and the Pods of its Ats are restricted only on request
 		}
 		namespace := shared.NewNamespace(t)
-		if _, err := shared.Kubectl(t.Context(), "", "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"); err != nil {
+		_, err := shared.Kubectl(t.Context(), "", "label", "namespace", namespace,
+			"pod-security.kubernetes.io/enforce=restricted")
+		if err != nil {
 			t.Fatal(err)
 		}
 		createEverything(t, o, shared, namespace)

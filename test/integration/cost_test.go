@@ -28,7 +28,9 @@ func TestOwnerCostsOneCreatePerChildAndOneStatusWritePerPhase(t *testing.T) {
 		}
 		want, made := o.requests(namespace), requests()
 		reads := func(lines []string) []string { // sorted, because their order does not matter
-			return slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !strings.HasPrefix(line, "get") })))
+			return slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+				return !strings.HasPrefix(line, "get")
+			})))
 		}
 		writes := func(lines []string) []string {
 			lines = slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.HasPrefix(line, "get") })
@@ -77,18 +79,23 @@ func TestRestartCostsOnlyReadsOfSecrets(t *testing.T) {
 	}
 	first.Terminate()
 	about := func(r framework.Request) bool {
-		return (strings.HasPrefix(r.ObjectRef.Namespace, "of-") || strings.HasPrefix(r.ObjectRef.Name, "of-")) && r.Verb != "watch"
+		return (strings.HasPrefix(r.ObjectRef.Namespace, "of-") || strings.HasPrefix(r.ObjectRef.Name, "of-")) &&
+			r.Verb != "watch"
 	}
 	before := controllerRequests(t, p.Cluster, about)
 	second := framework.Launch(t, p.Cluster)
 	for _, o := range owners {
-		reconciled := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + o.name + `",result="requeue_after"\} [1-9]`)
-		framework.Eventually(t, o.name+" to be reconciled", func(context.Context) (bool, error) { return reconciled.MatchString(second.Get(t, "/metrics")), nil })
+		reconciled := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + o.name +
+			`",result="requeue_after"\} [1-9]`)
+		framework.Eventually(t, o.name+" to be reconciled", func(context.Context) (bool, error) {
+			return reconciled.MatchString(second.Get(t, "/metrics")), nil
+		})
 	}
 	second.Terminate()
 	// Objects are reconciled in any order.
 	inAnyOrder := cmpopts.SortSlices(func(a, b string) bool { return a < b })
-	if diff := cmp.Diff(want, controllerRequests(t, p.Cluster, about)[len(before):], inAnyOrder, cmpopts.EquateEmpty()); diff != "" {
+	diff := cmp.Diff(want, controllerRequests(t, p.Cluster, about)[len(before):], inAnyOrder, cmpopts.EquateEmpty())
+	if diff != "" {
 		t.Errorf("requests after a restart (-want +got):\n%s", diff)
 	}
 }

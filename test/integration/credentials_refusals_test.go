@@ -17,11 +17,13 @@ import (
 
 // Messages of the API server for credentials that it refuses.
 const (
-	badRotateEvery = "rotateEvery must be a duration from 1h to 87600h in hours, minutes and seconds, such as 720h or 36h30m"
+	badRotateEvery = "rotateEvery must be a duration from 1h to 87600h in hours, minutes and seconds, such as " +
+		"720h or 36h30m"
 	badGracePeriod = "gracePeriod must be a duration from 0s to 168h in hours, minutes and seconds, such as 10m"
 	badOrder       = "gracePeriod must be shorter than rotateEvery"
 	// unchecked is what the API server adds if a value has a wrong type or length, or is not in an enum.
-	unchecked = ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+	unchecked = ", <nil>: Invalid value: null: some validation rules were not checked because the object was " +
+		"invalid; correct the existing errors to complete validation"
 )
 
 // credentialsCases has values of spec.credentials, with the words of the refusal. A value without words is accepted.
@@ -40,26 +42,48 @@ var credentialsCases = map[string]struct {
 	"the longest gracePeriod of a schedule": {`{"rotateEvery":"168h1s","gracePeriod":"168h"}`, nil},
 	"a gracePeriod one second shorter":      {`{"rotateEvery":"1h","gracePeriod":"59m59s"}`, nil},
 
-	"a rotateEvery one second too short": {`{"rotateEvery":"59m59s"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
-	"a rotateEvery one second too long":  {`{"rotateEvery":"87600h1s"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
-	"a rotateEvery of zero":              {`{"rotateEvery":"0s"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
-	"a negative rotateEvery":             {`{"rotateEvery":"-720h"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
-	"a rotateEvery in days":              {`{"rotateEvery":"30d"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
-	"a rotateEvery with a fraction":      {`{"rotateEvery":"1.5h"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
-	"a rotateEvery without a unit":       {`{"rotateEvery":"3600"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
-	"a word as rotateEvery":              {`{"rotateEvery":"monthly"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
-	"an empty rotateEvery":               {`{"rotateEvery":""}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
-	"a rotateEvery that overflows":       {`{"rotateEvery":"9999999999999h"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
-	"a rotateEvery that is too long":     {`{"rotateEvery":"00720h00000m00000s0"}`, []string{"spec.credentials.rotateEvery: ", "18"}},
-	"a number as rotateEvery":            {`{"rotateEvery":3600}`, []string{"spec.credentials.rotateEvery: ", "must be of type string"}},
+	"a rotateEvery one second too short": {
+		`{"rotateEvery":"59m59s"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery},
+	},
+	"a rotateEvery one second too long": {
+		`{"rotateEvery":"87600h1s"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery},
+	},
+	"a rotateEvery of zero": {`{"rotateEvery":"0s"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
+	"a negative rotateEvery": {
+		`{"rotateEvery":"-720h"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery},
+	},
+	"a rotateEvery in days": {`{"rotateEvery":"30d"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
+	"a rotateEvery with a fraction": {
+		`{"rotateEvery":"1.5h"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery},
+	},
+	"a rotateEvery without a unit": {`{"rotateEvery":"3600"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
+	"a word as rotateEvery": {
+		`{"rotateEvery":"monthly"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery},
+	},
+	"an empty rotateEvery": {`{"rotateEvery":""}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery}},
+	"a rotateEvery that overflows": {
+		`{"rotateEvery":"9999999999999h"}`, []string{"spec.credentials.rotateEvery: ", badRotateEvery},
+	},
+	"a rotateEvery that is too long": {
+		`{"rotateEvery":"00720h00000m00000s0"}`, []string{"spec.credentials.rotateEvery: ", "18"},
+	},
+	"a number as rotateEvery": {
+		`{"rotateEvery":3600}`, []string{"spec.credentials.rotateEvery: ", "must be of type string"},
+	},
 
-	"a gracePeriod one second too long": {`{"gracePeriod":"168h1s"}`, []string{"spec.credentials.gracePeriod: ", badGracePeriod}},
-	"a negative gracePeriod":            {`{"gracePeriod":"-1s"}`, []string{"spec.credentials.gracePeriod: ", badGracePeriod}},
-	"a gracePeriod without a unit":      {`{"gracePeriod":"10"}`, []string{"spec.credentials.gracePeriod: ", badGracePeriod}},
-	"a zero without a unit":             {`{"gracePeriod":"0"}`, []string{"spec.credentials.gracePeriod: ", badGracePeriod}},
-	"a gracePeriod in milliseconds":     {`{"gracePeriod":"500ms"}`, []string{"spec.credentials.gracePeriod: ", badGracePeriod}},
-	"an empty gracePeriod":              {`{"gracePeriod":""}`, []string{"spec.credentials.gracePeriod: ", badGracePeriod}},
-	"a number as gracePeriod":           {`{"gracePeriod":0}`, []string{"spec.credentials.gracePeriod: ", "must be of type string"}},
+	"a gracePeriod one second too long": {
+		`{"gracePeriod":"168h1s"}`, []string{"spec.credentials.gracePeriod: ", badGracePeriod},
+	},
+	"a negative gracePeriod":       {`{"gracePeriod":"-1s"}`, []string{"spec.credentials.gracePeriod: ", badGracePeriod}},
+	"a gracePeriod without a unit": {`{"gracePeriod":"10"}`, []string{"spec.credentials.gracePeriod: ", badGracePeriod}},
+	"a zero without a unit":        {`{"gracePeriod":"0"}`, []string{"spec.credentials.gracePeriod: ", badGracePeriod}},
+	"a gracePeriod in milliseconds": {
+		`{"gracePeriod":"500ms"}`, []string{"spec.credentials.gracePeriod: ", badGracePeriod},
+	},
+	"an empty gracePeriod": {`{"gracePeriod":""}`, []string{"spec.credentials.gracePeriod: ", badGracePeriod}},
+	"a number as gracePeriod": {
+		`{"gracePeriod":0}`, []string{"spec.credentials.gracePeriod: ", "must be of type string"},
+	},
 
 	"equal times":              {`{"rotateEvery":"1h","gracePeriod":"60m"}`, []string{"spec.credentials: ", badOrder}},
 	"a longer gracePeriod":     {`{"rotateEvery":"24h","gracePeriod":"168h"}`, []string{"spec.credentials: ", badOrder}},
@@ -95,17 +119,27 @@ func TestRefusedCredentialsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 			wantAnswer(t, client, namespace, "Database", fmt.Sprintf(database, policy), want)
 		})
 	}
-	wantAnswer(t, client, namespace, "ExternalDatabase", `{"databaseName":"a","connectionSecretRef":{"name":"a"},"updatePolicy":"Manual"}`, []string{`unknown field "spec.updatePolicy"`})
-	for kind, spec := range map[string]string{"database": `"version":"17","storage":{"size":"1Gi"}`, "externalDatabase": `"databaseName":"a","connectionSecretRef":{"name":"a"}`} {
-		wantAnswer(t, client, namespace, "Platform", fmt.Sprintf(`{"namespace":"a","components":[{"name":"a",%q:{%s,"credentials":{"rotateEvery":"1h","gracePeriod":"1h"}}}]}`, kind, spec),
+	wantAnswer(t, client, namespace, "ExternalDatabase",
+		`{"databaseName":"a","connectionSecretRef":{"name":"a"},"updatePolicy":"Manual"}`, []string{
+			`unknown field "spec.updatePolicy"`,
+		})
+	for kind, spec := range map[string]string{
+		"database":         `"version":"17","storage":{"size":"1Gi"}`,
+		"externalDatabase": `"databaseName":"a","connectionSecretRef":{"name":"a"}`,
+	} {
+		wantAnswer(t, client, namespace, "Platform",
+			fmt.Sprintf(`{"namespace":"a","components":[{"name":"a",%q:{%s,"credentials":{"rotateEvery":"1h",`+
+				`"gracePeriod":"1h"}}}]}`, kind, spec),
 			[]string{"spec.components[0]." + kind + ".credentials: ", badOrder})
 	}
 }
 
-// wantAnswer fails the test unless the API server refuses to create an object with these words or, without words, accepts it.
+// wantAnswer fails the test unless the API server refuses to create an object with these words or, without words,
+// accepts it.
 func wantAnswer(t *testing.T, client dynamic.Interface, namespace, kind, spec string, words []string) {
 	t.Helper()
-	manifest := fmt.Sprintf(`{"apiVersion":"windlass.dev/v1alpha1","kind":%q,"metadata":{"name":"answered"},"spec":%s}`, kind, spec)
+	manifest := fmt.Sprintf(`{"apiVersion":"windlass.dev/v1alpha1","kind":%q,"metadata":{"name":"answered"},"spec":%s}`,
+		kind, spec)
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON([]byte(manifest)); err != nil {
 		t.Fatal(err)

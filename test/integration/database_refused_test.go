@@ -70,7 +70,8 @@ var obstacles = map[string]obstacle{
 				t.Fatal(err)
 			}
 		},
-		message: "maximum memory usage per Container is 64Mi, but limit is 128Mi. Set spec.resources to what the namespace allows.",
+		message: "maximum memory usage per Container is 64Mi, but limit is 128Mi. Set spec.resources to what the " +
+			"namespace allows.",
 	},
 	"an admission policy": {
 		create: func(t *testing.T, namespace string) {
@@ -156,7 +157,8 @@ func TestDatabaseCompliesWithPodSecurity(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	patch := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
-	_, err := shared.Kube.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := shared.Kube.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch,
+		metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

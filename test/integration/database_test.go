@@ -45,7 +45,8 @@ func claimOf(t *testing.T, namespace string) *corev1.PersistentVolumeClaim {
 
 func deleteDatabase(t *testing.T, namespace string) {
 	t.Helper()
-	if _, err := shared.Kubectl(t.Context(), "", "delete", "database", "shop", "-n", namespace, "--timeout=60s"); err != nil {
+	_, err := shared.Kubectl(t.Context(), "", "delete", "database", "shop", "-n", namespace, "--timeout=60s")
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -76,12 +77,16 @@ func TestDatabaseDeletionAppliesPolicyToVolume(t *testing.T) {
 				return apierrors.IsNotFound(err), nil
 			})
 			if !c.stays {
-				framework.Eventually(t, "the claim to be deleted", func(context.Context) (bool, error) { return claimOf(t, namespace) == nil, nil })
+				framework.Eventually(t, "the claim to be deleted", func(context.Context) (bool, error) {
+					return claimOf(t, namespace) == nil, nil
+				})
 				return
 			}
 			shared.CreateDatabase(t, namespace, "shop", framework.SmallestDatabase())
 			shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
-			if after := claimOf(t, namespace); after == nil || after.UID != before.UID || after.DeletionTimestamp != nil || after.Spec.VolumeName != before.Spec.VolumeName {
+			after := claimOf(t, namespace)
+			if after == nil || after.UID != before.UID || after.DeletionTimestamp != nil ||
+				after.Spec.VolumeName != before.Spec.VolumeName {
 				t.Errorf("the claim was %v and is %v, want the same claim", before, after)
 			}
 		})
@@ -92,17 +97,22 @@ func TestDatabaseDeletionAppliesPolicyToVolume(t *testing.T) {
 // annotation windlass.dev/paused delays the deletion until then.
 func TestRetainDuringDeletionKeepsVolume(t *testing.T) {
 	t.Parallel()
-	namespace := createReadyDatabase(t, func(spec *v1alpha1.DatabaseSpec) { spec.DeletionPolicy = v1alpha1.DeletionDelete })
+	namespace := createReadyDatabase(t, func(spec *v1alpha1.DatabaseSpec) {
+		spec.DeletionPolicy = v1alpha1.DeletionDelete
+	})
 	pause := func(paused string) {
 		shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) {
 			metav1.SetMetaDataAnnotation(&db.ObjectMeta, "windlass.dev/paused", paused)
 		})
 	}
 	pause("true")
-	if _, err := shared.Kubectl(t.Context(), "", "delete", "database", "shop", "-n", namespace, "--wait=false"); err != nil {
+	if _, err := shared.Kubectl(t.Context(), "", "delete", "database", "shop", "-n", namespace,
+		"--wait=false"); err != nil {
 		t.Fatal(err)
 	}
-	shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
+	shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) {
+		db.Spec.DeletionPolicy = v1alpha1.DeletionRetain
+	})
 	pause("false")
 	framework.Eventually(t, "the Database to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := shared.Windlass.WindlassV1alpha1().Databases(namespace).Get(ctx, "shop", metav1.GetOptions{})
@@ -123,7 +133,8 @@ func TestDatabaseExpandsVolumeIfClassAllows(t *testing.T) {
 		namespace := createReadyDatabase(t, nil)
 		shared.UpdateDatabase(t, namespace, "shop", resize("3Gi"))
 		shared.DatabaseWith(t, namespace, "shop", "expanded", func(db *v1alpha1.Database) bool {
-			return db.Status.Phase == v1alpha1.DatabaseReady && db.Status.Storage.String() == "3Gi" && meta.IsStatusConditionFalse(db.Status.Conditions, "Progressing")
+			return db.Status.Phase == v1alpha1.DatabaseReady && db.Status.Storage.String() == "3Gi" &&
+				meta.IsStatusConditionFalse(db.Status.Conditions, "Progressing")
 		})
 		if has := claimOf(t, namespace).Status.Capacity[corev1.ResourceStorage]; has.String() != "3Gi" {
 			t.Errorf("the claim has a capacity of %s, want 3Gi", has.String())
@@ -131,21 +142,27 @@ func TestDatabaseExpandsVolumeIfClassAllows(t *testing.T) {
 	})
 	t.Run("the class forbids expansion and the status reports it", func(t *testing.T) {
 		t.Parallel()
-		namespace := createReadyDatabase(t, func(spec *v1alpha1.DatabaseSpec) { spec.Storage.StorageClassName = ptr.To("fixed") })
+		namespace := createReadyDatabase(t, func(spec *v1alpha1.DatabaseSpec) {
+			spec.Storage.StorageClassName = ptr.To("fixed")
+		})
 		shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) {
 			resize("3Gi")(db)
 			db.Spec.Image = "postgres:17.7"
 		})
 		stuck := shared.DatabaseReason(t, namespace, "shop", "StorageCannotGrow")
 		ready := meta.FindStatusCondition(stuck.Status.Conditions, "Ready")
-		if stuck.Status.Storage.String() != "1Gi" || !strings.Contains(ready.Message, "the size of the volume stays 1Gi: ") || !strings.Contains(ready.Message, "; set storage.size back to 1Gi") || !strings.Contains(ready.Message, "storageclass") {
+		if stuck.Status.Storage.String() != "1Gi" ||
+			!strings.Contains(ready.Message, "the size of the volume stays 1Gi: ") ||
+			!strings.Contains(ready.Message, "; set storage.size back to 1Gi") ||
+			!strings.Contains(ready.Message, "storageclass") {
 			t.Errorf("status.storage is %s, with the message %q", stuck.Status.Storage, ready.Message)
 		}
 		set, err := shared.Kube.AppsV1().StatefulSets(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
 		if err != nil || set.Spec.Template.Spec.Containers[0].Image != "postgres:17.7" {
 			t.Errorf("the refused expansion prevents the change of the image: %v", err)
 		}
-		_, err = shared.Kubectl(t.Context(), "", "patch", "database", "shop", "-n", namespace, "--type=merge", "-p", `{"spec":{"storage":{"size":"500Mi"}}}`)
+		_, err = shared.Kubectl(t.Context(), "", "patch", "database", "shop", "-n", namespace, "--type=merge", "-p",
+			`{"spec":{"storage":{"size":"500Mi"}}}`)
 		if err == nil || !strings.Contains(err.Error(), "storage.size cannot shrink") {
 			t.Errorf("setting a size below the volume's: got %v, want an error", err)
 		}
@@ -161,22 +178,38 @@ func TestAPIServerExplainsRejectedDatabaseChanges(t *testing.T) {
 	t.Parallel()
 	namespace := createReadyDatabase(t, func(spec *v1alpha1.DatabaseSpec) { *spec = framework.EverythingOfDatabase() })
 	for name, c := range map[string]struct{ patch, want string }{
-		"a later version":                     {`{"version":"18"}`, "create another Database of the new version, and copy the data with pg_dump and psql"},
-		"a version below the one of the data": {`{"version":"16"}`, "create another Database of the new version, and copy the data with pg_dump and psql"},
-		"another class":                       {`{"storage":{"storageClassName":"fixed"}}`, "create another Database of that class, and copy the data with pg_dump and psql"},
-		"no class":                            {`{"storage":{"storageClassName":null}}`, "create another Database of that class, and copy the data with pg_dump and psql"},
-		"less storage":                        {`{"storage":{"size":"999Mi"}}`, "create another Database with less storage, and copy the data with pg_dump and psql"},
-		"a number of bytes":                   {`{"storage":{"size":1}}`, "create another Database with less storage, and copy the data with pg_dump and psql"},
+		"a later version": {
+			`{"version":"18"}`, "create another Database of the new version, and copy the data with pg_dump and psql",
+		},
+		"a version below the one of the data": {
+			`{"version":"16"}`, "create another Database of the new version, and copy the data with pg_dump and psql",
+		},
+		"another class": {
+			`{"storage":{"storageClassName":"fixed"}}`, "create another Database of that class, and copy the data " +
+				"with pg_dump and psql",
+		},
+		"no class": {
+			`{"storage":{"storageClassName":null}}`, "create another Database of that class, and copy the data with " +
+				"pg_dump and psql",
+		},
+		"less storage": {
+			`{"storage":{"size":"999Mi"}}`, "create another Database with less storage, and copy the data with pg_dump and psql",
+		},
+		"a number of bytes": {
+			`{"storage":{"size":1}}`, "create another Database with less storage, and copy the data with pg_dump and psql",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := shared.Kubectl(t.Context(), "", "patch", "database", "shop", "-n", namespace, "--type=merge", "-p", `{"spec":`+c.patch+`}`)
+			_, err := shared.Kubectl(t.Context(), "", "patch", "database", "shop", "-n", namespace, "--type=merge",
+				"-p", `{"spec":`+c.patch+`}`)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
 	}
 	// The same size in another unit is not a change.
-	if _, err := shared.Kubectl(t.Context(), "", "patch", "database", "shop", "-n", namespace, "--type=merge", "-p", `{"spec":{"storage":{"size":"1048576Ki"}}}`); err != nil {
+	if _, err := shared.Kubectl(t.Context(), "", "patch", "database", "shop", "-n", namespace, "--type=merge", "-p",
+		`{"spec":{"storage":{"size":"1048576Ki"}}}`); err != nil {
 		t.Error(err)
 	}
 	if writes := refusedWrites(t, namespace); len(writes) > 0 {
@@ -189,7 +222,8 @@ func TestAPIServerExplainsRejectedDatabaseChanges(t *testing.T) {
 func refusedWrites(t *testing.T, namespace string) (refused []string) {
 	t.Helper()
 	found, err := shared.Requests(func(r framework.Request) bool {
-		return r.User.Username == controllerUser && r.ObjectRef.Namespace == namespace && (r.ResponseStatus.Code == 422 || r.ResponseStatus.Code == 403 || r.ResponseStatus.Code == 400)
+		return r.User.Username == controllerUser && r.ObjectRef.Namespace == namespace &&
+			(r.ResponseStatus.Code == 422 || r.ResponseStatus.Code == 403 || r.ResponseStatus.Code == 400)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -205,41 +239,64 @@ func TestInvalidDatabasesAreRejectedAndCreateNothing(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	long := strings.Repeat("ä", 32) // 64 bytes
 	for name, c := range map[string]struct{ spec, want string }{
-		"no version":                   {`{"storage":{"size":"1Gi"}}`, "spec.version"},
-		"an unsupported version":       {`{"version":"9.6","storage":{"size":"1Gi"}}`, "spec.version"},
-		"a version that is a number":   {`{"version":17,"storage":{"size":"1Gi"}}`, "spec.version"},
-		"no storage":                   {`{"version":"17"}`, "spec.storage"},
-		"an invalid size":              {`{"version":"17","storage":{"size":"much"}}`, "spec.storage.size"},
-		"a size of zero":               {`{"version":"17","storage":{"size":"0"}}`, "must be above 0"},
-		"a negative size":              {`{"version":"17","storage":{"size":"-1Gi"}}`, "must be above 0"},
-		"an image with a space":        {`{"version":"17","storage":{"size":"1Gi"},"image":"a b"}`, "spec.image"},
-		"a reserved owner":             {`{"version":"17","storage":{"size":"1Gi"},"owner":"postgres"}`, "owner may"},
-		"a predefined role as owner":   {`{"version":"17","storage":{"size":"1Gi"},"owner":"pg_monitor"}`, "owner may"},
-		"an owner with a NUL":          {`{"version":"17","storage":{"size":"1Gi"},"owner":"a\u0000b"}`, "owner may"},
-		"an owner with a line break":   {`{"version":"17","storage":{"size":"1Gi"},"owner":"a\nb"}`, "owner may"},
-		"an owner that is too long":    {`{"version":"17","storage":{"size":"1Gi"},"owner":"` + long + `"}`, "63 bytes"},
-		"a reserved database":          {`{"version":"17","storage":{"size":"1Gi"},"databaseName":"template1"}`, "databaseName may"},
-		"a database that is too long":  {`{"version":"17","storage":{"size":"1Gi"},"databaseName":"` + long + `"}`, "63 bytes"},
-		"a parameter of the operator":  {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"listen_addresses":"*"}}`, "cannot be set"},
-		"a parameter in capitals":      {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"PORT":"1"}}`, "lower-case"},
-		"a parameter with a hyphen":    {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"data-directory":"/"}}`, "lower-case"},
-		"a parameter with an argument": {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"a=b -c c":"d"}}`, "lower-case"},
-		"a parameter with a NUL":       {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"work_mem":"1\u0000"}}`, "spec.parameters"},
-		"an unknown deletion policy":   {`{"version":"17","storage":{"size":"1Gi"},"deletionPolicy":"Keep"}`, "spec.deletionPolicy"},
+		"no version":                 {`{"storage":{"size":"1Gi"}}`, "spec.version"},
+		"an unsupported version":     {`{"version":"9.6","storage":{"size":"1Gi"}}`, "spec.version"},
+		"a version that is a number": {`{"version":17,"storage":{"size":"1Gi"}}`, "spec.version"},
+		"no storage":                 {`{"version":"17"}`, "spec.storage"},
+		"an invalid size":            {`{"version":"17","storage":{"size":"much"}}`, "spec.storage.size"},
+		"a size of zero":             {`{"version":"17","storage":{"size":"0"}}`, "must be above 0"},
+		"a negative size":            {`{"version":"17","storage":{"size":"-1Gi"}}`, "must be above 0"},
+		"an image with a space":      {`{"version":"17","storage":{"size":"1Gi"},"image":"a b"}`, "spec.image"},
+		"a reserved owner":           {`{"version":"17","storage":{"size":"1Gi"},"owner":"postgres"}`, "owner may"},
+		"a predefined role as owner": {`{"version":"17","storage":{"size":"1Gi"},"owner":"pg_monitor"}`, "owner may"},
+		"an owner with a NUL":        {`{"version":"17","storage":{"size":"1Gi"},"owner":"a\u0000b"}`, "owner may"},
+		"an owner with a line break": {`{"version":"17","storage":{"size":"1Gi"},"owner":"a\nb"}`, "owner may"},
+		"an owner that is too long":  {`{"version":"17","storage":{"size":"1Gi"},"owner":"` + long + `"}`, "63 bytes"},
+		"a reserved database": {
+			`{"version":"17","storage":{"size":"1Gi"},"databaseName":"template1"}`, "databaseName may",
+		},
+		"a database that is too long": {
+			`{"version":"17","storage":{"size":"1Gi"},"databaseName":"` + long + `"}`, "63 bytes",
+		},
+		"a parameter of the operator": {
+			`{"version":"17","storage":{"size":"1Gi"},"parameters":{"listen_addresses":"*"}}`, "cannot be set",
+		},
+		"a parameter in capitals": {`{"version":"17","storage":{"size":"1Gi"},"parameters":{"PORT":"1"}}`, "lower-case"},
+		"a parameter with a hyphen": {
+			`{"version":"17","storage":{"size":"1Gi"},"parameters":{"data-directory":"/"}}`, "lower-case",
+		},
+		"a parameter with an argument": {
+			`{"version":"17","storage":{"size":"1Gi"},"parameters":{"a=b -c c":"d"}}`, "lower-case",
+		},
+		"a parameter with a NUL": {
+			`{"version":"17","storage":{"size":"1Gi"},"parameters":{"work_mem":"1\u0000"}}`, "spec.parameters",
+		},
+		"an unknown deletion policy": {
+			`{"version":"17","storage":{"size":"1Gi"},"deletionPolicy":"Keep"}`, "spec.deletionPolicy",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := shared.Kubectl(t.Context(), `{"apiVersion":"windlass.dev/v1alpha1","kind":"Database","metadata":{"name":"bad"},"spec":`+c.spec+`}`, "create", "-n", namespace, "-f", "-")
+			_, err := shared.Kubectl(t.Context(),
+				`{"apiVersion":"windlass.dev/v1alpha1","kind":"Database","metadata":{"name":"bad"},"spec":`+c.spec+`}`,
+				"create", "-n", namespace, "-f", "-")
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
 	}
-	for name, want := range map[string]string{strings.Repeat("a", 53): "52 characters", "1a": "beginning with a letter", "a.b": "lower-case letters"} {
-		text, err := json.Marshal(map[string]any{"apiVersion": "windlass.dev/v1alpha1", "kind": "Database", "metadata": map[string]any{"name": name}, "spec": framework.SmallestDatabase()})
+	for name, want := range map[string]string{
+		strings.Repeat("a", 53): "52 characters", "1a": "beginning with a letter", "a.b": "lower-case letters",
+	} {
+		text, err := json.Marshal(map[string]any{
+			"apiVersion": "windlass.dev/v1alpha1", "kind": "Database", "metadata": map[string]any{
+				"name": name,
+			}, "spec": framework.SmallestDatabase(),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := shared.Kubectl(t.Context(), string(text), "create", "-n", namespace, "-f", "-"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := shared.Kubectl(t.Context(), string(text), "create", "-n", namespace, "-f", "-"); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("creating Database %s: got %v, want an error with %q", name, err, want)
 		}
 	}
@@ -260,7 +317,8 @@ func TestAppWaitsForDatabase(t *testing.T) {
 	spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "shop"}
 	shared.CreateApp(t, namespace, "storefront", spec)
 	waiting := shared.AppReason(t, namespace, "storefront", "DependencyMissing")
-	if ready := meta.FindStatusCondition(waiting.Status.Conditions, "Ready"); !strings.Contains(ready.Message, "Secret shop-credentials") {
+	ready := meta.FindStatusCondition(waiting.Status.Conditions, "Ready")
+	if !strings.Contains(ready.Message, "Secret shop-credentials") {
 		t.Errorf("the message is %q, want a message with Secret shop-credentials", ready.Message)
 	}
 	shared.CreateDatabase(t, namespace, "shop", framework.SmallestDatabase())
@@ -278,9 +336,10 @@ func TestAppWaitsForDatabase(t *testing.T) {
 	// A new password replaces the Pods of the App, and goes to the server.
 	digest, revision := podDigest(t, namespace, "storefront"), settingsRevision(t, namespace)
 	patchSecret(t, namespace, "shop-credentials", `{"stringData":{"password":"changed"}}`)
-	framework.Eventually(t, "the Pods of the App to be replaced, and the settings to change", func(context.Context) (bool, error) {
-		return podDigest(t, namespace, "storefront") != digest && settingsRevision(t, namespace) != revision, nil
-	})
+	framework.Eventually(t, "the Pods of the App to be replaced, and the settings to change",
+		func(context.Context) (bool, error) {
+			return podDigest(t, namespace, "storefront") != digest && settingsRevision(t, namespace) != revision, nil
+		})
 	shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
 	shared.AppIn(t, namespace, "storefront", v1alpha1.AppReady)
 }

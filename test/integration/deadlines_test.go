@@ -22,7 +22,8 @@ import (
 // patch merges JSON into the spec of an At.
 func patch(t *testing.T, namespace, name, spec string) {
 	t.Helper()
-	_, err := shared.Windlass.CnatV1().Ats(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+	_, err := shared.Windlass.CnatV1().Ats(namespace).Patch(t.Context(), name, types.MergePatchType,
+		[]byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatalf("changing At %s: %v", name, err)
 	}
@@ -64,7 +65,9 @@ func TestAtFollowsEditedSchedule(t *testing.T) {
 
 	shared.Create(t, namespace, "later", "echo Hello", func(at *v1.At) { at.Spec.Schedule = framework.Soon() })
 	patch(t, namespace, "later", `{"schedule":"2099-01-01T00:00:00Z"}`)
-	shared.Create(t, namespace, "marker", "echo Hello", func(at *v1.At) { at.Spec.Schedule = time.Now().Add(10 * time.Second).UTC().Format(time.RFC3339) })
+	shared.Create(t, namespace, "marker", "echo Hello", func(at *v1.At) {
+		at.Spec.Schedule = time.Now().Add(10 * time.Second).UTC().Format(time.RFC3339)
+	})
 	shared.InPhase(t, namespace, "marker", v1.AtDone) // by then the first schedule has passed
 	shared.InPhase(t, namespace, "later", v1.AtPending)
 }
@@ -118,7 +121,8 @@ func TestAtRetriesFailedCommandUpToBackoffLimit(t *testing.T) {
 	newPod(t, namespace, "stubborn-pod", first.UID)
 	at := shared.InPhase(t, namespace, "stubborn", v1.AtDone)
 	if at.Status.Failed != 2 || framework.Reason(at, v1.AtFailed) != "BackoffLimitExceeded" {
-		t.Errorf("%d attempts failed with reason %q, want 2 with BackoffLimitExceeded", at.Status.Failed, framework.Reason(at, v1.AtFailed))
+		t.Errorf("%d attempts failed with reason %q, want 2 with BackoffLimitExceeded", at.Status.Failed,
+			framework.Reason(at, v1.AtFailed))
 	}
 }
 
@@ -191,7 +195,8 @@ func TestAtRestoresPodLabels(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	shared.Create(t, namespace, "bare", "sleep infinity", nil)
 	first := newPod(t, namespace, "bare-pod", "")
-	if _, err := shared.Kube.CoreV1().Pods(namespace).Patch(t.Context(), first.Name, types.MergePatchType, []byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := shared.Kube.CoreV1().Pods(namespace).Patch(t.Context(), first.Name, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatalf("removing the labels: %v", err)
 	}
 	framework.Eventually(t, "the Pod to have its labels again", func(ctx context.Context) (bool, error) {

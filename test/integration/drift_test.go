@@ -47,7 +47,9 @@ func TestReconcileCorrectsEachDriftInOneWrite(t *testing.T) {
 				}
 			}
 			disturb(slices.DeleteFunc(slices.Clone(paths), func(path []any) bool {
-				return slices.ContainsFunc(c.unwatched, func(fields []string) bool { return fmt.Sprint(fields) == fmt.Sprint(path) })
+				return slices.ContainsFunc(c.unwatched, func(fields []string) bool {
+					return fmt.Sprint(fields) == fmt.Sprint(path)
+				})
 			}), change)
 			disturb(itemsIn(paths), remove)
 			disturb(itemsIn(paths), repeat)
@@ -58,7 +60,8 @@ func TestReconcileCorrectsEachDriftInOneWrite(t *testing.T) {
 		if got := patches() - first; got != fields {
 			t.Errorf("the operator corrected %d changes with %d writes", fields, got)
 		}
-		t.Logf("%d fields and list items of the children of kind %s were changed and corrected; the API server refused or reverted %d changes", fields, o.name, refused)
+		t.Logf("%d fields and list items of the children of kind %s were changed and corrected; the API server "+
+			"refused or reverted %d changes", fields, o.name, refused)
 	})
 }
 
@@ -116,14 +119,17 @@ func itemsIn(fields [][]any) (items [][]any) {
 
 // changeField changes one field of a child as another client. It returns false if the API server refuses
 // or reverts the change.
-func changeField(t *testing.T, client dynamic.Interface, c childType, before *unstructured.Unstructured, path []any, how disturbance) bool {
+func changeField(
+	t *testing.T, client dynamic.Interface, c childType, before *unstructured.Unstructured, path []any, how disturbance,
+) bool {
 	t.Helper()
 	for {
 		object := c.get(t, client, before.GetNamespace())
 		if _, ok := alter(object.Object, path, how); !ok {
 			t.Fatalf("%s has no field %v", c.Resource, path)
 		}
-		changed, err := client.Resource(c.GroupVersionResource).Namespace(object.GetNamespace()).Update(t.Context(), object, metav1.UpdateOptions{})
+		changed, err := client.Resource(c.GroupVersionResource).Namespace(object.GetNamespace()).Update(t.Context(),
+			object, metav1.UpdateOptions{})
 		switch {
 		case apierrors.IsConflict(err):
 			continue
@@ -132,7 +138,8 @@ func changeField(t *testing.T, client dynamic.Interface, c childType, before *un
 		case err != nil:
 			t.Fatalf("changing %v of %s: %v", path, c.Resource, err)
 		}
-		return !cmp.Equal(asWritten(before), asWritten(changed)) // the API server may ignore a change of a field that is an alias of another field
+		// the API server may ignore a change of a field that is an alias of another field
+		return !cmp.Equal(asWritten(before), asWritten(changed))
 	}
 }
 
@@ -197,7 +204,8 @@ const otherData = "eHh4"
 
 // others maps names of fields to a second valid value.
 var others = map[string]any{
-	"cpu": "250m", "memory": "32Mi", "type": "Localhost", "pathType": "Exact", "path": "/else", "mountPath": "/else", "apiVersion": "extensions/v1",
+	"cpu": "250m", "memory": "32Mi", "type": "Localhost", "pathType": "Exact", "path": "/else", "mountPath": "/else",
+	"apiVersion": "extensions/v1",
 	"targetPort": int64(1234), "host": "else.example.com", "maxUnavailable": int64(2), "key": "else",
 }
 
@@ -220,8 +228,8 @@ func another(key string, value any) any {
 	}
 }
 
-// waitCorrected waits until a child equals before, except for the fields whose drift the operator does not correct. path
-// is the path of the changed field.
+// waitCorrected waits until a child equals before, except for the fields whose drift the operator does not correct.
+// path is the path of the changed field.
 func waitCorrected(t *testing.T, client dynamic.Interface, c childType, before *unstructured.Unstructured, path []any) {
 	t.Helper()
 	watched := func(object *unstructured.Unstructured) map[string]any {
@@ -231,7 +239,8 @@ func waitCorrected(t *testing.T, client dynamic.Interface, c childType, before *
 		}
 		return fields
 	}
-	framework.Eventually(t, fmt.Sprintf("%v of %s to be corrected", path, c.Resource), func(context.Context) (bool, error) {
-		return cmp.Equal(watched(before), watched(c.get(t, client, before.GetNamespace()))), nil
-	})
+	framework.Eventually(t, fmt.Sprintf("%v of %s to be corrected", path, c.Resource),
+		func(context.Context) (bool, error) {
+			return cmp.Equal(watched(before), watched(c.get(t, client, before.GetNamespace()))), nil
+		})
 }

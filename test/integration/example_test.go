@@ -35,16 +35,19 @@ func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 		return output
 	}
 	kubectl("apply", "-f", filepath.Join(artifacts, "crds"))
-	kubectl("wait", "--for=condition=Established", "-f", filepath.Join(artifacts, "crds"), "--timeout="+framework.Patience.String())
+	kubectl("wait", "--for=condition=Established", "-f", filepath.Join(artifacts, "crds"),
+		"--timeout="+framework.Patience.String())
 	kubectl("-n", "memcached-operator", "apply", "-f", filepath.Join(artifacts, "operator.yaml"))
-	kubectl("-n", "memcached-operator", "delete", "deployment", "memcached-operator") // the test runs the operator outside of the cluster
+	// the test runs the operator outside of the cluster
+	kubectl("-n", "memcached-operator", "delete", "deployment", "memcached-operator")
 	eventuallyIs := func(want string, args ...string) {
 		t.Helper()
 		var got string
-		err := wait.PollUntilContextTimeout(t.Context(), 300*time.Millisecond, framework.Patience, true, func(context.Context) (bool, error) {
-			got = kubectl(args...)
-			return got == want, nil
-		})
+		err := wait.PollUntilContextTimeout(t.Context(), 300*time.Millisecond, framework.Patience, true,
+			func(context.Context) (bool, error) {
+				got = kubectl(args...)
+				return got == want, nil
+			})
 		if err != nil {
 			t.Fatalf("kubectl %s: got %q, want %q", strings.Join(args, " "), got, want)
 		}
@@ -61,7 +64,8 @@ func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 	kubectl("wait", "--for=condition=Ready", "memcached/sessions", "--timeout="+framework.Patience.String())
 	eventuallyIs(`["--memory-limit=128","--conn-limit=2048","--threads=2"]`, "get", "deployment/sessions", "-o", arguments)
 	eventuallyIs("None", "get", "service/sessions", "-o", "jsonpath={.spec.clusterIP}")
-	if table := kubectl("get", "memcacheds"); !strings.Contains(table, "NAME       READY   REASON      AVAILABLE   AGE\nsessions   True    Available   2") {
+	table := kubectl("get", "memcacheds")
+	if !strings.Contains(table, "NAME       READY   REASON      AVAILABLE   AGE\nsessions   True    Available   2") {
 		t.Errorf("kubectl get memcacheds prints\n%s", table)
 	}
 
@@ -82,7 +86,8 @@ func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 	eventuallyIs("sessions", "get", "service/sessions", "-o", "jsonpath={.metadata.ownerReferences[0].name}")
 
 	kubectl("patch", "memcached/sessions", "--type=merge", "-p", `{"spec":{"argumentsFrom":{"name":"later"}}}`)
-	eventuallyIs("Waiting for ConfigMap later, which the spec names, to be created.", "get", "memcached/sessions", "-o", condition("message"))
+	eventuallyIs("Waiting for ConfigMap later, which the spec names, to be created.", "get", "memcached/sessions", "-o",
+		condition("message"))
 	kubectl("create", "configmap", "later", "--from-literal=arguments=--threads=1")
 	eventuallyIs(`["--memory-limit=128","--threads=1"]`, "get", "deployment/sessions", "-o", arguments)
 
@@ -97,11 +102,13 @@ func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 // delay.
 func awaitRight(t *testing.T, right ...string) {
 	t.Helper()
-	args := append([]string{"auth", "can-i", "--as", "system:serviceaccount:memcached-operator:memcached-operator"}, right...)
-	err := wait.PollUntilContextTimeout(t.Context(), 300*time.Millisecond, framework.Patience, true, func(ctx context.Context) (bool, error) {
-		output, _ := shared.Kubectl(ctx, "", args...) // fails if the output is "no"
-		return output == "yes\n", nil
-	})
+	args := append([]string{"auth", "can-i", "--as", "system:serviceaccount:memcached-operator:memcached-operator"},
+		right...)
+	err := wait.PollUntilContextTimeout(t.Context(), 300*time.Millisecond, framework.Patience, true,
+		func(ctx context.Context) (bool, error) {
+			output, _ := shared.Kubectl(ctx, "", args...) // fails if the output is "no"
+			return output == "yes\n", nil
+		})
 	if err != nil {
 		t.Fatalf("waiting for the right to %s: %v", strings.Join(right, " "), err)
 	}
@@ -116,7 +123,8 @@ func startExample(t *testing.T, root string) *framework.Log {
 		t.Fatal(err)
 	}
 	log := &framework.Log{}
-	command := exec.Command(filepath.Join(root, "bin", "memcached-operator"), "--kubeconfig", kubeconfig, "--bind-address", framework.OwnAddress(), "--metrics-bind-address", framework.OwnAddress())
+	command := exec.Command(filepath.Join(root, "bin", "memcached-operator"), "--kubeconfig", kubeconfig,
+		"--bind-address", framework.OwnAddress(), "--metrics-bind-address", framework.OwnAddress())
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
 		t.Fatalf("starting the example (`make example` builds it): %v", err)

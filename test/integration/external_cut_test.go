@@ -35,8 +35,10 @@ var scenarios = map[string]scenario{
 			e.createWithExtensions(t)
 			e.ready(t)
 			e.pause(t, "true")
-			e.exec(t, e.spec().DatabaseName, "DROP EXTENSION pgcrypto; DROP EXTENSION pageinspect; GRANT ALL ON DATABASE @database TO PUBLIC; "+
-				"COMMENT ON DATABASE @database IS NULL; ALTER ROLE @owner CREATEDB PASSWORD 'theirs'") // one string, so that all statements run in one transaction
+			e.exec(t, e.spec().DatabaseName, "DROP EXTENSION pgcrypto; DROP EXTENSION pageinspect; GRANT ALL ON "+
+				"DATABASE @database TO PUBLIC; "+
+				// one string, so that all statements run in one transaction
+				"COMMENT ON DATABASE @database IS NULL; ALTER ROLE @owner CREATEDB PASSWORD 'theirs'")
 		},
 		act: func(t *testing.T, e *external) { e.pause(t, "false") },
 		end: func(t *testing.T, e *external) {
@@ -78,18 +80,24 @@ func (e *external) createWithExtensions(t *testing.T) {
 func (e *external) state(t *testing.T) map[string]string {
 	t.Helper()
 	state := map[string]string{
-		"there": e.query(t, "postgres", "select (select count(*) from pg_database where datname = 'database') || ' ' || (select count(*) from pg_roles where rolname = 'owner')"),
+		"there": e.query(t, "postgres", "select (select count(*) from pg_database where datname = 'database') || ' ' "+
+			"|| (select count(*) from pg_roles where rolname = 'owner')"),
 	}
 	if state["there"] != "1 1" {
 		return state
 	}
 	for what, sql := range map[string]string{
-		"role":          "select concat_ws(' ', rolcanlogin, rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls, rolvaliduntil) from pg_roles where rolname = 'owner'",
-		"role's mark":   "select split_part(shobj_description(oid, 'pg_authid'), ' ', 1) from pg_roles where rolname = 'owner'",
-		"members":       "select count(*) from pg_auth_members where roleid = (select oid from pg_roles where rolname = 'owner')",
-		"database":      "select concat_ws(' ', pg_get_userbyid(datdba) = 'owner', datallowconn, datconnlimit) from pg_database where datname = 'database'",
-		"mark":          "select split_part(shobj_description(oid, 'pg_database'), ' ', 1) from pg_database where datname = 'database'",
-		"rights":        "select string_agg(privilege_type || ' of ' || (grantee = datdba), ', ' order by privilege_type) from pg_database, aclexplode(datacl) where datname = 'database'",
+		"role": "select concat_ws(' ', rolcanlogin, rolsuper, rolcreaterole, rolcreatedb, rolreplication, " +
+			"rolbypassrls, rolvaliduntil) from pg_roles where rolname = 'owner'",
+		"role's mark": "select split_part(shobj_description(oid, 'pg_authid'), ' ', 1) from pg_roles where rolname = 'owner'",
+		"members": "select count(*) from pg_auth_members where roleid = (select oid from pg_roles where " +
+			"rolname = 'owner')",
+		"database": "select concat_ws(' ', pg_get_userbyid(datdba) = 'owner', datallowconn, datconnlimit) from " +
+			"pg_database where datname = 'database'",
+		"mark": "select split_part(shobj_description(oid, 'pg_database'), ' ', 1) from pg_database where datname " +
+			"= 'database'",
+		"rights": "select string_agg(privilege_type || ' of ' || (grantee = datdba), ', ' order by " +
+			"privilege_type) from pg_database, aclexplode(datacl) where datname = 'database'",
 		"extensions":    "select string_agg(extname, ' ' order by extname) from pg_extension",
 		"their schemas": "select string_agg(distinct extnamespace::regnamespace::text, ' ') from pg_extension",
 	} {
@@ -135,7 +143,9 @@ func beginning(statement string) string {
 // run runs the scenario. Unless cut is empty, it cuts the connection at a login or statement with the prefix what,
 // after n logins or statements with this prefix have passed. It returns the final state, and the logins and statements
 // of the operation.
-func (s scenario) run(t *testing.T, what string, n int, cut postgres.Cut) (state map[string]string, statements []string) {
+func (s scenario) run(
+	t *testing.T, what string, n int, cut postgres.Cut,
+) (state map[string]string, statements []string) {
 	t.Helper()
 	server := sharedServer(t)
 	proxy := postgres.NewProxy(t, server.Address())

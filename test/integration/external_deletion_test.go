@@ -109,16 +109,20 @@ func TestExternalDatabaseDeletionWaitsForConnectionSecret(t *testing.T) {
 	}
 	for _, name := range []string{"waits", "retained"} {
 		db := p.ExternalDatabaseReason(t, namespace, name, "DependencyMissing")
-		if want := "Create the Secret again, or set deletionPolicy to Retain"; !containsAll(message(db), want, "Secret server") {
+		if want := "Create the Secret again, or set deletionPolicy to Retain"; !containsAll(message(db), want,
+			"Secret server") {
 			t.Errorf("the message does not say what to do: %s", message(db))
 		}
 	}
-	p.UpdateExternalDatabase(t, namespace, "retained", func(db *v1alpha1.ExternalDatabase) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
+	p.UpdateExternalDatabase(t, namespace, "retained", func(db *v1alpha1.ExternalDatabase) {
+		db.Spec.DeletionPolicy = v1alpha1.DeletionRetain
+	})
 	gone("retained")
 	createConnection(t, p, namespace, "server", connectionTo(server))
 	gone("waits")
 	for name, want := range map[string]string{"waits": "0", "retained": "1"} {
-		if got := e.query(t, "postgres", "select count(*) from pg_database where datname = '"+name+e.spec().DatabaseName+"'"); got != want {
+		got := e.query(t, "postgres", "select count(*) from pg_database where datname = '"+name+e.spec().DatabaseName+"'")
+		if got != want {
 			t.Errorf("ExternalDatabase %s leaves %s databases, want %s", name, got, want)
 		}
 	}
@@ -131,7 +135,8 @@ func TestExternalDatabaseDeletionWaitsForServer(t *testing.T) {
 	e.ready(t)
 	e.server.Stop()
 	e.delete(t)
-	e.wantMessage(t, "ServerUnreachable", true, "The connection to the server in Secret server failed: ", "(to keep them, set deletionPolicy to Retain)")
+	e.wantMessage(t, "ServerUnreachable", true, "The connection to the server in Secret server failed: ",
+		"(to keep them, set deletionPolicy to Retain)")
 	if err := e.server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -177,23 +182,25 @@ func TestNamespaceDeletionDropsExternalDatabases(t *testing.T) {
 			}
 			e.waitDeleted(t)
 			e.wantLeft(t, "0")
-			if got := e.query(t, "postgres", "select count(*) from pg_database where datname like 'more-%"+e.namespace+"'"); got != "0" {
+			got := e.query(t, "postgres", "select count(*) from pg_database where datname like 'more-%"+e.namespace+"'")
+			if got != "0" {
 				t.Errorf("%s of the other databases are left, want 0", got)
 			}
 		})
 	}
 }
 
-// TestNamespaceDeletionWithDatabaseAsServerNeedsNoServer deletes a namespace that has a Database, and an ExternalDatabase
-// on its server. The operator runs outside of the cluster and cannot reach this server, just as after the deletion of
-// the server's Pod. The volume takes the role and the database with it.
+// TestNamespaceDeletionWithDatabaseAsServerNeedsNoServer deletes a namespace that has a Database, and an
+// ExternalDatabase on its server. The operator runs outside of the cluster and cannot reach this server, just as after
+// the deletion of the server's Pod. The volume takes the role and the database with it.
 func TestNamespaceDeletionWithDatabaseAsServerNeedsNoServer(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.CreateDatabase(t, namespace, "pool", framework.SmallestDatabase())
 	shared.DatabaseIn(t, namespace, "pool", v1alpha1.DatabaseReady)
 	shared.CreateExternalDatabase(t, namespace, "cart", v1alpha1.ExternalDatabaseSpec{
-		ConnectionSecretRef: v1alpha1.SecretReference{Name: "pool-credentials"}, DatabaseName: "cart", DeletionPolicy: v1alpha1.DeletionDelete,
+		ConnectionSecretRef: v1alpha1.SecretReference{Name: "pool-credentials"}, DatabaseName: "cart",
+		DeletionPolicy: v1alpha1.DeletionDelete,
 	})
 	objects := shared.Windlass.WindlassV1alpha1().ExternalDatabases(namespace)
 	framework.Eventually(t, "the status to name the Database", func(ctx context.Context) (bool, error) {
@@ -218,7 +225,8 @@ func TestNamespaceDeletionDuringCreationLeavesNothingOnServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE pg_shdescription IN EXCLUSIVE MODE"); err != nil { // blocks writes to the table, but no reads
+	// blocks writes to the table, but no reads
+	if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE pg_shdescription IN EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
 	e.create(t, nil)
@@ -251,7 +259,9 @@ func TestOrphanDeletionKeepsSecretRoleAndDatabase(t *testing.T) {
 	e.ready(t)
 	externalDatabases.children[0].waitForGarbageCollector(t, dynamicClient(t), e.namespace)
 	orphan := metav1.DeletePropagationOrphan
-	if err := shared.Windlass.WindlassV1alpha1().ExternalDatabases(e.namespace).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
+	err := shared.Windlass.WindlassV1alpha1().ExternalDatabases(e.namespace).Delete(t.Context(), "shop",
+		metav1.DeleteOptions{PropagationPolicy: &orphan})
+	if err != nil {
 		t.Fatal(err)
 	}
 	e.waitDeleted(t)

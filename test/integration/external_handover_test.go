@@ -120,7 +120,8 @@ func (h *handOver) state(t *testing.T, except ...string) map[string]string {
 	defer conn.Close(context.Background())
 	rows, err := conn.Query(t.Context(), roles+` UNION ALL
 		SELECT 'database ' || datname, datname, '',
-			concat_ws(' ', oid, pg_get_userbyid(datdba), datacl, datallowconn, datconnlimit, datistemplate) FROM pg_database UNION ALL
+			concat_ws(' ', oid, pg_get_userbyid(datdba), datacl, datallowconn, datconnlimit, datistemplate)
+		FROM pg_database UNION ALL
 		SELECT concat('member ', member, ' of ', roleid, ' by ', grantor), 'members of ' || pg_get_userbyid(roleid),
 			pg_get_userbyid(member), admin_option::text FROM pg_auth_members`)
 	if err != nil {
@@ -208,7 +209,8 @@ func TestHandedOverRoleKeepsRightsAndPassword(t *testing.T) {
 			for n, names := range [][2]string{{"clerk", "orders"}, {`o'wner"; DROP ROLE x; --`, `da"ta$$base`}} {
 				owner, database, object := names[0], names[1], fmt.Sprint("existing-", n)
 				h.execIn(t, "postgres", "CREATE ROLE "+quoted(owner)+" LOGIN CREATEDB PASSWORD 'of-the-owner'",
-					"CREATE ROLE "+quoted("member of "+owner), "GRANT "+quoted(owner)+" TO "+quoted("member of "+owner), "GRANT "+quoted(owner)+" TO CURRENT_USER",
+					"CREATE ROLE "+quoted("member of "+owner), "GRANT "+quoted(owner)+" TO "+quoted("member of "+owner),
+					"GRANT "+quoted(owner)+" TO CURRENT_USER",
 					"CREATE DATABASE "+quoted(database)+" OWNER "+quoted(owner))
 				use, err := h.connect(t.Context(), owner, "of-the-owner", database)
 				if err != nil {
@@ -298,7 +300,8 @@ func TestAdministratorCannotBeOwner(t *testing.T) {
 			before = h.state(t)
 			h.create(t, "database", "modern", "old")
 			const proposal = `another spec.databaseName, or with spec.owner: "legacy"`
-			if text := h.message(t, "database", "NameConflict"); strings.Contains(text, handOverWords) || !strings.Contains(text, proposal) {
+			if text := h.message(t, "database", "NameConflict"); strings.Contains(text, handOverWords) ||
+				!strings.Contains(text, proposal) {
 				t.Errorf("the message is %s", text)
 			}
 			wantSame(t, before, h.state(t))
@@ -344,10 +347,11 @@ func TestHandedOverAlternateLoginIsUsed(t *testing.T) {
 		})
 		e.exec(t, "postgres", sql)
 		e.touch(t)
-		shared.ExternalDatabaseWith(t, e.namespace, "shop", "Ready with the next login", func(db *v1alpha1.ExternalDatabase) bool {
-			of := db.Status.Credentials
-			return db.Status.Phase == v1alpha1.ExternalDatabaseReady && of != nil && of.Username == login
-		})
+		shared.ExternalDatabaseWith(t, e.namespace, "shop", "Ready with the next login",
+			func(db *v1alpha1.ExternalDatabase) bool {
+				of := db.Status.Credentials
+				return db.Status.Phase == v1alpha1.ExternalDatabaseReady && of != nil && of.Username == login
+			})
 		e.wantOwnerLogin(t)
 	})
 }

@@ -20,8 +20,10 @@ func (e *external) unchanged(t *testing.T, database, sql string, do func()) {
 }
 
 // roleAndDatabase is a query for the properties of the role and the database that the operator could change.
-const roleAndDatabase = "select concat_ws(' ', (select concat_ws(' ', oid, rolcanlogin, rolsuper, rolcreatedb, rolpassword, shobj_description(oid, 'pg_authid')) from pg_authid where rolname = 'owner'), " +
-	"(select concat_ws(' ', oid, datdba, datacl, datallowconn, shobj_description(oid, 'pg_database')) from pg_database where datname = 'database'))"
+const roleAndDatabase = "select concat_ws(' ', (select concat_ws(' ', oid, rolcanlogin, rolsuper, rolcreatedb, " +
+	"rolpassword, shobj_description(oid, 'pg_authid')) from pg_authid where rolname = 'owner'), " +
+	"(select concat_ws(' ', oid, datdba, datacl, datallowconn, shobj_description(oid, 'pg_database')) from " +
+	"pg_database where datname = 'database'))"
 
 func TestExternalDatabaseKeepsExistingRoleAndDatabase(t *testing.T) {
 	t.Parallel()
@@ -29,11 +31,25 @@ func TestExternalDatabaseKeepsExistingRoleAndDatabase(t *testing.T) {
 		before []string
 		words  []string
 	}{
-		"a role":                    {[]string{"CREATE ROLE @owner LOGIN"}, []string{"role", "belongs to no ExternalDatabase", "COMMENT ON ROLE"}},
-		"a database":                {[]string{"CREATE DATABASE @database"}, []string{"database", "belongs to no ExternalDatabase"}},
-		"a role and a database":     {[]string{"CREATE ROLE @owner LOGIN", "CREATE DATABASE @database OWNER @owner"}, []string{"role", "belongs to no ExternalDatabase", "COMMENT ON DATABASE"}},
-		"a role with another mark":  {[]string{"CREATE ROLE @owner", "COMMENT ON ROLE @owner IS 'windlass.dev/externaldatabase is mine'"}, []string{"belongs to no ExternalDatabase"}},
-		"a role with a foreign UID": {[]string{"CREATE ROLE @owner", "COMMENT ON ROLE @owner IS 'windlass.dev/externaldatabase theirs/cart some-uid'"}, []string{"ExternalDatabase theirs/cart (UID some-uid)"}},
+		"a role": {
+			[]string{"CREATE ROLE @owner LOGIN"}, []string{"role", "belongs to no ExternalDatabase", "COMMENT ON ROLE"},
+		},
+		"a database": {[]string{"CREATE DATABASE @database"}, []string{"database", "belongs to no ExternalDatabase"}},
+		"a role and a database": {
+			[]string{"CREATE ROLE @owner LOGIN", "CREATE DATABASE @database OWNER @owner"}, []string{
+				"role", "belongs to no ExternalDatabase", "COMMENT ON DATABASE",
+			},
+		},
+		"a role with another mark": {
+			[]string{
+				"CREATE ROLE @owner", "COMMENT ON ROLE @owner IS 'windlass.dev/externaldatabase is mine'",
+			}, []string{"belongs to no ExternalDatabase"},
+		},
+		"a role with a foreign UID": {
+			[]string{
+				"CREATE ROLE @owner", "COMMENT ON ROLE @owner IS 'windlass.dev/externaldatabase theirs/cart some-uid'",
+			}, []string{"ExternalDatabase theirs/cart (UID some-uid)"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,12 +122,14 @@ func TestExternalDatabaseKeepsDatabaseRecreatedByOthers(t *testing.T) {
 	e.create(t, nil)
 	e.ready(t)
 	e.exec(t, "postgres", "DROP DATABASE @database WITH (FORCE)", "CREATE DATABASE @database OWNER @owner")
-	theirs := "select concat_ws(' ', oid, datdba, datacl, shobj_description(oid, 'pg_database')) from pg_database where datname = 'database'"
+	theirs := "select concat_ws(' ', oid, datdba, datacl, shobj_description(oid, 'pg_database')) from pg_database " +
+		"where datname = 'database'"
 	e.unchanged(t, "postgres", theirs, func() {
 		e.touch(t)
 		e.wantMessage(t, "NameConflict", true, "database", "belongs to no ExternalDatabase")
 		e.delete(t)
-		e.wantMessage(t, "Rejected", true, "set deletionPolicy to Retain", "cannot be dropped because some objects depend on it") // the role cannot be dropped, because it owns the database
+		e.wantMessage(t, "Rejected", true, "set deletionPolicy to Retain",
+			"cannot be dropped because some objects depend on it") // the role cannot be dropped, because it owns the database
 		e.update(t, func(db *v1alpha1.ExternalDatabase) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
 		e.waitDeleted(t)
 	})
@@ -124,9 +142,11 @@ func TestExternalDatabaseKeepsOtherDatabaseWithItsMark(t *testing.T) {
 	e := newExternal(t, sharedServer(t), nil)
 	e.create(t, nil)
 	e.ready(t)
-	mark := e.query(t, "postgres", "select shobj_description(oid, 'pg_database') from pg_database where datname = 'database'")
+	mark := e.query(t, "postgres", "select shobj_description(oid, 'pg_database') from pg_database where datname "+
+		"= 'database'")
 	e.pause(t, "true")
-	e.exec(t, "postgres", "DROP DATABASE @database WITH (FORCE)", "CREATE DATABASE @database OWNER @owner", "COMMENT ON DATABASE @database IS '"+mark+"'")
+	e.exec(t, "postgres", "DROP DATABASE @database WITH (FORCE)", "CREATE DATABASE @database OWNER @owner",
+		"COMMENT ON DATABASE @database IS '"+mark+"'")
 	e.unchanged(t, "postgres", roleAndDatabase, func() {
 		e.delete(t)
 		e.pause(t, "false")
@@ -150,13 +170,15 @@ func TestDroppedDatabaseIsRecreatedOnlyOnRequest(t *testing.T) {
 	e.update(t, func(db *v1alpha1.ExternalDatabase) {
 		db.Annotations = map[string]string{"windlass.dev/recreate": before}
 	})
-	after := shared.ExternalDatabaseWith(t, e.namespace, "shop", "Ready with another database", func(db *v1alpha1.ExternalDatabase) bool {
-		return db.Status.Phase == v1alpha1.ExternalDatabaseReady && db.Status.ExternalID != before
-	})
+	after := shared.ExternalDatabaseWith(t, e.namespace, "shop", "Ready with another database",
+		func(db *v1alpha1.ExternalDatabase) bool {
+			return db.Status.Phase == v1alpha1.ExternalDatabaseReady && db.Status.ExternalID != before
+		})
 	e.wantOwnerLogin(t)
 	e.exec(t, "postgres", "DROP DATABASE @database WITH (FORCE)")
 	e.touch(t)
-	e.wantMessage(t, "DatabaseGone", true, "windlass.dev/recreate="+after.Status.ExternalID) // the annotation permits only the replacement of the first database
+	// the annotation permits only the replacement of the first database
+	e.wantMessage(t, "DatabaseGone", true, "windlass.dev/recreate="+after.Status.ExternalID)
 }
 
 // TestExternalDatabaseAdoptsRestoredDatabase restores a database with its mark, as a dump of pg_dump --create does,
@@ -169,7 +191,8 @@ func TestExternalDatabaseAdoptsRestoredDatabase(t *testing.T) {
 			e := newExternal(t, sharedServer(t), nil)
 			e.create(t, nil)
 			before := e.ready(t).Status.ExternalID
-			mark := e.query(t, "postgres", "select shobj_description(oid, 'pg_database') from pg_database where datname = 'database'")
+			mark := e.query(t, "postgres", "select shobj_description(oid, 'pg_database') from pg_database where "+
+				"datname = 'database'")
 			e.exec(t, "postgres", "DROP DATABASE @database WITH (FORCE)")
 			e.touch(t)
 			e.wantMessage(t, "DatabaseGone", true)

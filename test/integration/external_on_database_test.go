@@ -25,7 +25,8 @@ func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 	data["host"], data["port"] = "127.0.0.1", s.pod.Port
 	createConnection(t, shared, s.namespace, "server", data)
 	shared.CreateExternalDatabase(t, s.namespace, "cart", v1alpha1.ExternalDatabaseSpec{
-		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "cart", Extensions: []v1alpha1.ExtensionName{"citext"},
+		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "cart",
+		Extensions:     []v1alpha1.ExtensionName{"citext"},
 		DeletionPolicy: v1alpha1.DeletionDelete,
 	})
 	denied := shared.ExternalDatabaseReason(t, s.namespace, "cart", "PermissionDenied")
@@ -36,7 +37,9 @@ func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 		db.Spec.OwnerAttributes = []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB, v1alpha1.OwnerCreateRole}
 	})
 	s.apply(t)
-	shared.UpdateExternalDatabase(t, s.namespace, "cart", func(db *v1alpha1.ExternalDatabase) { db.Annotations = map[string]string{"touched": "yes"} })
+	shared.UpdateExternalDatabase(t, s.namespace, "cart", func(db *v1alpha1.ExternalDatabase) {
+		db.Annotations = map[string]string{"touched": "yes"}
+	})
 	shared.ExternalDatabaseIn(t, s.namespace, "cart", v1alpha1.ExternalDatabaseReady)
 	conn, err := pgx.Connect(t.Context(), string(shared.Credentials(t, s.namespace, "cart").Data["uri"]))
 	if err != nil {

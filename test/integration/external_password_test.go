@@ -66,7 +66,9 @@ func TestExternalDatabasePasswordsAppearOnlyInSecrets(t *testing.T) {
 		db := p.UpdateExternalDatabase(t, "default", "shop", func(db *v1alpha1.ExternalDatabase) {
 			metav1.SetMetaDataAnnotation(&db.ObjectMeta, "broken", db.Annotations["broken"]+".")
 		})
-		return slices.ContainsFunc(db.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == "PermissionDenied" }), nil
+		return slices.ContainsFunc(db.Status.Conditions, func(c metav1.Condition) bool {
+			return c.Reason == "PermissionDenied"
+		}), nil
 	})
 	change("server", "password", "canary-of-nobody-at-all-that-is-wrong")
 	wait("LoginRefused")
@@ -83,12 +85,16 @@ func TestExternalDatabasePasswordsAppearOnlyInSecrets(t *testing.T) {
 		return err == nil && string(secret.Data["password"]) != "canary-that-a-user-has-set"
 	})
 	note()
-	for _, words := range []string{"statement: ALTER ROLE", "SCRAM-SHA-256$4096:", "must be owner of database", "password authentication failed"} {
+	for _, words := range []string{
+		"statement: ALTER ROLE", "SCRAM-SHA-256$4096:", "must be owner of database", "password authentication failed",
+	} {
 		if !strings.Contains(server.Log(), words) {
 			t.Errorf("the server's log does not contain %q", words)
 		}
 	}
 	// The test's own statement contains this password.
 	log := strings.ReplaceAll(server.Log(), "LOGIN CREATEROLE PASSWORD 'canary-of-nobody-at-all'", "")
-	lookFor(t, p, controller, found, map[string]string{"the server's log": log}, []string{"externaldatabases", "events", "events.events.k8s.io"}, []string{"server", "shop-credentials"})
+	lookFor(t, p, controller, found, map[string]string{"the server's log": log}, []string{
+		"externaldatabases", "events", "events.events.k8s.io",
+	}, []string{"server", "shop-credentials"})
 }

@@ -27,7 +27,8 @@ func TestExternalDatabaseWaitsForConnectionSecret(t *testing.T) {
 	t.Parallel()
 	e := &external{namespace: shared.NewNamespace(t), server: sharedServer(t)}
 	e.create(t, nil)
-	e.wantMessage(t, "DependencyMissing", false, "Waiting for Secret server, which connectionSecretRef names, to be created.")
+	e.wantMessage(t, "DependencyMissing", false, "Waiting for Secret server, which connectionSecretRef names, "+
+		"to be created.")
 	createConnection(t, shared, e.namespace, "server", connectionTo(e.server))
 	e.ready(t)
 	e.wantOwnerLogin(t)
@@ -43,7 +44,9 @@ func TestExternalDatabaseReportsConnectionErrors(t *testing.T) {
 	limited.exec(t, "postgres", "CREATE ROLE limited LOGIN PASSWORD 'canary-of-limited'")
 	good := connectionTo(server)
 	uri := func(rest string) map[string]string {
-		return map[string]string{"uri": "postgresql://postgres:" + server.Password + "@" + server.Address() + "/postgres" + rest}
+		return map[string]string{
+			"uri": "postgresql://postgres:" + server.Password + "@" + server.Address() + "/postgres" + rest,
+		}
 	}
 	for name, c := range map[string]struct {
 		connection map[string]string
@@ -51,21 +54,62 @@ func TestExternalDatabaseReportsConnectionErrors(t *testing.T) {
 		degraded   bool
 		words      []string
 	}{
-		"nobody listens":         {withKey(withKey(good, "host", nobody), "port", port), "ServerUnreachable", false, []string{"no PostgreSQL server responds: connection refused", "The operator retries at least every 30s"}},
-		"an unknown host name":   {withKey(good, "host", "no-such-host.invalid"), "ServerUnreachable", false, []string{"no PostgreSQL server responds.", "Secret server"}},
-		"a wrong password":       {withKey(good, "password", "canary-that-is-wrong"), "LoginRefused", true, []string{"password authentication failed for user \"(hidden)\"", "Secret server"}},
-		"an unknown role":        {withKey(good, "username", "nobody"), "LoginRefused", true, []string{"password authentication failed for user \"(hidden)\""}},
-		"no CREATEROLE":          {withKey(withKey(good, "username", "limited"), "password", "canary-of-limited"), "PermissionDenied", true, []string{"permission denied to create role", "CREATEROLE"}},
-		"no such database":       {withKey(good, "dbname", "no-such"), "Rejected", true, []string{"database \"(hidden)\" does not exist"}},
-		"a server without TLS":   {withKey(good, "sslmode", ""), "ServerNotTrusted", true, []string{"the server does not support TLS", "sslmode"}},
-		"an unknown sslmode":     {withKey(good, "sslmode", "prefer"), "InvalidConnectionSecret", true, []string{"sslmode must be verify-full"}},
-		"no host":                {map[string]string{"username": "postgres"}, "InvalidConnectionSecret", true, []string{"neither uri nor host"}},
-		"an invalid port":        {withKey(good, "port", "many"), "InvalidConnectionSecret", true, []string{"1 to 65535"}},
-		"a line break":           {withKey(good, "password", server.Password+"\n"), "InvalidConnectionSecret", true, []string{"password contains a control character"}},
-		"an invalid uri":         {map[string]string{"uri": "postgresql://postgres:" + server.Password + "%zz@" + server.Address()}, "InvalidConnectionSecret", true, []string{"uri must have the form"}},
-		"a file of the operator": {uri("?sslmode=disable&sslrootcert=/etc/passwd"), "InvalidConnectionSecret", true, []string{"sslrootcert"}},
-		"several hosts":          {withKey(good, "host", "a,b"), "InvalidConnectionSecret", true, []string{"lists of hosts", "not supported"}},
-		"a socket":               {withKey(good, "host", "/var/run/postgresql"), "InvalidConnectionSecret", true, []string{"sockets are not supported"}},
+		"nobody listens": {
+			withKey(withKey(good, "host", nobody), "port", port), "ServerUnreachable", false, []string{
+				"no PostgreSQL server responds: connection refused", "The operator retries at least every 30s",
+			},
+		},
+		"an unknown host name": {
+			withKey(good, "host", "no-such-host.invalid"), "ServerUnreachable", false, []string{
+				"no PostgreSQL server responds.", "Secret server",
+			},
+		},
+		"a wrong password": {
+			withKey(good, "password", "canary-that-is-wrong"), "LoginRefused", true, []string{
+				"password authentication failed for user \"(hidden)\"", "Secret server",
+			},
+		},
+		"an unknown role": {
+			withKey(good, "username", "nobody"), "LoginRefused", true, []string{
+				"password authentication failed for user \"(hidden)\"",
+			},
+		},
+		"no CREATEROLE": {
+			withKey(withKey(good, "username", "limited"), "password", "canary-of-limited"), "PermissionDenied", true,
+			[]string{"permission denied to create role", "CREATEROLE"},
+		},
+		"no such database": {
+			withKey(good, "dbname", "no-such"), "Rejected", true, []string{"database \"(hidden)\" does not exist"},
+		},
+		"a server without TLS": {
+			withKey(good, "sslmode", ""), "ServerNotTrusted", true, []string{"the server does not support TLS", "sslmode"},
+		},
+		"an unknown sslmode": {
+			withKey(good, "sslmode", "prefer"), "InvalidConnectionSecret", true, []string{"sslmode must be verify-full"},
+		},
+		"no host": {
+			map[string]string{"username": "postgres"}, "InvalidConnectionSecret", true, []string{"neither uri nor host"},
+		},
+		"an invalid port": {withKey(good, "port", "many"), "InvalidConnectionSecret", true, []string{"1 to 65535"}},
+		"a line break": {
+			withKey(good, "password", server.Password+"\n"), "InvalidConnectionSecret", true, []string{
+				"password contains a control character",
+			},
+		},
+		"an invalid uri": {
+			map[string]string{
+				"uri": "postgresql://postgres:" + server.Password + "%zz@" + server.Address(),
+			}, "InvalidConnectionSecret", true, []string{"uri must have the form"},
+		},
+		"a file of the operator": {
+			uri("?sslmode=disable&sslrootcert=/etc/passwd"), "InvalidConnectionSecret", true, []string{"sslrootcert"},
+		},
+		"several hosts": {
+			withKey(good, "host", "a,b"), "InvalidConnectionSecret", true, []string{"lists of hosts", "not supported"},
+		},
+		"a socket": {
+			withKey(good, "host", "/var/run/postgresql"), "InvalidConnectionSecret", true, []string{"sockets are not supported"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -153,7 +197,8 @@ func TestSilentServerDelaysNoOtherExternalDatabase(t *testing.T) {
 	ready("alive", alive)
 	for n := range silent {
 		db := shared.ExternalDatabaseReason(t, e.namespace, fmt.Sprintf("silent-%d", n), "ServerUnreachable")
-		if !containsAll(message(db), "Secret dead", "no PostgreSQL server responds: the attempt timed out", "The operator retries at least every 30s.") {
+		if !containsAll(message(db), "Secret dead", "no PostgreSQL server responds: the attempt timed out",
+			"The operator retries at least every 30s.") {
 			t.Errorf("the message does not announce a retry: %s", message(db))
 		}
 	}

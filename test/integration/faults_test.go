@@ -66,7 +66,8 @@ func (s *troubledServer) next(r *http.Request) trouble {
 // fail twice in a row. The controller is ready only when it has the certificate, and it doubles its backoff after each
 // failure: seven failures in a row would delay the start by two minutes.
 func isOfCertificate(r *http.Request) bool {
-	return strings.Contains(r.URL.Path, "/namespaces/windlass-system/secrets") || strings.Contains(r.URL.Path, "/customresourcedefinitions")
+	return strings.Contains(r.URL.Path, "/namespaces/windlass-system/secrets") ||
+		strings.Contains(r.URL.Path, "/customresourcedefinitions")
 }
 
 func (s *troubledServer) spent() bool {
@@ -87,7 +88,8 @@ func (s *troubledServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	status := metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: "this is a test",
+		Status:   metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
+		Message: "this is a test",
 	}
 	if trouble == tooMany {
 		status.Code, status.Reason = http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests

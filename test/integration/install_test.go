@@ -28,7 +28,8 @@ func TestAPIServerAcceptsEveryExample(t *testing.T) {
 	for _, example := range examples {
 		t.Run(filepath.Base(example), func(t *testing.T) {
 			namespace := shared.NewNamespace(t)
-			if _, err := shared.Kubectl(t.Context(), "", "apply", "-n", namespace, "--validate=strict", "-f", example); err != nil {
+			if _, err := shared.Kubectl(t.Context(), "", "apply", "-n", namespace, "--validate=strict", "-f",
+				example); err != nil {
 				t.Error(err)
 			}
 		})
@@ -41,7 +42,8 @@ func TestKustomizationListsEveryManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := shared.Kubectl(t.Context(), "", "apply", "--dry-run=server", "--validate=strict", "-k", filepath.Join(root, "artifacts")); err != nil {
+	if _, err := shared.Kubectl(t.Context(), "", "apply", "--dry-run=server", "--validate=strict", "-k",
+		filepath.Join(root, "artifacts")); err != nil {
 		t.Error(err)
 	}
 	kustomization, err := os.ReadFile(filepath.Join(root, "artifacts", "kustomization.yaml"))
@@ -69,7 +71,9 @@ func TestNamespacedControllerNeedsNoRightsElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"ours", "theirs"} {
-		if _, err := p.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		if _, err := p.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+		}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,7 +93,9 @@ func TestNamespacedControllerNeedsNoRightsElsewhere(t *testing.T) {
 	if err != nil || other.Status.Phase != "" {
 		t.Errorf("an At in another namespace has the phase %q: %v", other.Status.Phase, err)
 	}
-	for _, line := range controllerRequests(t, p.Cluster, func(r framework.Request) bool { return r.ResponseStatus.Code == 403 }) {
+	for _, line := range controllerRequests(t, p.Cluster, func(r framework.Request) bool {
+		return r.ResponseStatus.Code == 403
+	}) {
 		t.Errorf("the API server denied a request of the controller: %s", line)
 	}
 	if code := controller.Terminate(); code != 0 {
@@ -142,7 +148,8 @@ func TestControllerRunsStoredAtsOfCnat(t *testing.T) {
 	kubectl("", "delete", crd, "--timeout=60s")
 	kubectl(cnatDefinition, "apply", "-f", "-")
 	kubectl("", "wait", "--for=condition=Established", crd, "--timeout=60s")
-	kubectl(`{"apiVersion":"cnat.programming-kubernetes.info/v1alpha1","kind":"At","metadata":{"name":"old"},"spec":{"schedule":"2020-01-01T00:00:00Z","command":"echo Hello"}}`,
+	kubectl(`{"apiVersion":"cnat.programming-kubernetes.info/v1alpha1","kind":"At","metadata":{"name":"old"},`+
+		`"spec":{"schedule":"2020-01-01T00:00:00Z","command":"echo Hello"}}`,
 		"create", "-n", "default", "-f", "-")
 	kubectl("", "apply", "-f", filepath.Join(root, "artifacts", "crds"))
 	controller := framework.Launch(t, p.Cluster)

@@ -21,10 +21,15 @@ var apps = kindOf[v1alpha1.AppSpec]{
 				theirs: `{"apiVersion":"v1","kind":"ConfigMap","data":{"theirs":"yes"}}`,
 			},
 			{
-				GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, child: "shop",
-				theirs: `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
+				GroupVersionResource: schema.GroupVersionResource{
+					Group: "apps", Version: "v1", Resource: "deployments",
+				}, child: "shop",
+				theirs: `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"selector":{"matchLabels":{"a":"b"}},` +
+					`"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
 				undecided: [][]string{
-					{"metadata", "annotations", "windlass.dev/inputs"}, {"spec", "template", "metadata", "annotations", "windlass.dev/inputs-digest"},
+					{"metadata", "annotations", "windlass.dev/inputs"}, {
+						"spec", "template", "metadata", "annotations", "windlass.dev/inputs-digest",
+					},
 					{"spec", "template", "metadata", "annotations", "windlass.dev/template-digest"},
 					{"spec", "replicas"}, // the autoscaler sets it
 				},
@@ -35,16 +40,25 @@ var apps = kindOf[v1alpha1.AppSpec]{
 				undecided: [][]string{{"spec", "clusterIP"}, {"spec", "clusterIPs"}},
 			},
 			{
-				GroupVersionResource: schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}, child: "shop",
-				theirs: `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","spec":{"defaultBackend":{"service":{"name":"theirs","port":{"number":1}}}}}`,
+				GroupVersionResource: schema.GroupVersionResource{
+					Group: "networking.k8s.io", Version: "v1", Resource: "ingresses",
+				}, child: "shop",
+				theirs: `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress",` +
+					`"spec":{"defaultBackend":{"service":{"name":"theirs","port":{"number":1}}}}}`,
 			},
 			{
-				GroupVersionResource: schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}, child: "shop",
-				theirs: `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","spec":{"maxReplicas":2,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"theirs"}}}`,
+				GroupVersionResource: schema.GroupVersionResource{
+					Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers",
+				}, child: "shop",
+				theirs: `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","spec":{"maxReplicas":2,` +
+					`"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"theirs"}}}`,
 			},
 			{
-				GroupVersionResource: schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}, child: "shop",
-				theirs: `{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","spec":{"minAvailable":1,"selector":{"matchLabels":{"a":"b"}}}}`,
+				GroupVersionResource: schema.GroupVersionResource{
+					Group: "policy", Version: "v1", Resource: "poddisruptionbudgets",
+				}, child: "shop",
+				theirs: `{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","spec":{"minAvailable":1,` +
+					`"selector":{"matchLabels":{"a":"b"}}}}`,
 			},
 		},
 		prepare: func(t *testing.T, on *framework.Installation, namespace string) {

@@ -27,10 +27,14 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-settings",
 				theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
 				// Each Secret has its own password and revision, and the time of its last change.
-				undecided: [][]string{{"data", "owner.password"}, {"data", "revision"}, {"metadata", "annotations", "windlass.dev/settings-changed-at"}},
+				undecided: [][]string{
+					{"data", "owner.password"}, {"data", "revision"}, {"metadata", "annotations", "windlass.dev/settings-changed-at"},
+				},
 				// A correction gives the Secret a new revision and time, so that the server applies it again.
 				unwatched: [][]string{
-					{"data", "revision"}, {"metadata", "annotations", "windlass.dev/settings-changed-at"}, {"metadata", "annotations", recordAnnotation},
+					{"data", "revision"}, {
+						"metadata", "annotations", "windlass.dev/settings-changed-at",
+					}, {"metadata", "annotations", recordAnnotation},
 				},
 			},
 			{
@@ -40,13 +44,18 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 			},
 			{
 				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}, child: "shop",
-				theirs:    `{"apiVersion":"v1","kind":"PersistentVolumeClaim","spec":{"accessModes":["ReadWriteMany"],"storageClassName":"","resources":{"requests":{"storage":"1Ki"}}}}`,
+				theirs: `{"apiVersion":"v1","kind":"PersistentVolumeClaim",` +
+					`"spec":{"accessModes":["ReadWriteMany"],"storageClassName":"","resources":{"requests":{"storage":"1Ki"}}}}`,
 				undecided: [][]string{{"spec", "volumeName"}},
 				unwatched: [][]string{{"spec", "resources", "requests", "storage"}}, // a claim that has grown cannot shrink
 			},
 			{
-				GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}, child: "shop",
-				theirs: `{"apiVersion":"apps/v1","kind":"StatefulSet","spec":{"serviceName":"theirs","selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
+				GroupVersionResource: schema.GroupVersionResource{
+					Group: "apps", Version: "v1", Resource: "statefulsets",
+				}, child: "shop",
+				theirs: `{"apiVersion":"apps/v1","kind":"StatefulSet","spec":{"serviceName":"theirs",` +
+					`"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},` +
+					`"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
 			},
 		},
 		prepare: func(*testing.T, *framework.Installation, string) {},
@@ -64,7 +73,8 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 				"create secrets " + namespace + "/shop-credentials",
 				"create secrets " + namespace + "/shop-settings",
 				"create services " + namespace + "/shop",
-				"get databases " + namespace + "/shop", // confirms that the Database exists, because the claim has no owner and would outlive the Database
+				// confirms that the Database exists, because the claim has no owner and would outlive the Database
+				"get databases " + namespace + "/shop",
 				"create persistentvolumeclaims " + namespace + "/shop",
 				"create statefulsets " + namespace + "/shop",
 				"update databases/status " + namespace + "/shop", // Deploying

@@ -19,7 +19,9 @@ var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 			GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-credentials",
 			theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
 			// Each ExternalDatabase has its own password, and its own names on the shared server.
-			undecided: [][]string{{"data", "password"}, {"data", "uri"}, {"data", "pgpass"}, {"data", "dbname"}, {"data", "username"}},
+			undecided: [][]string{
+				{"data", "password"}, {"data", "uri"}, {"data", "pgpass"}, {"data", "dbname"}, {"data", "username"},
+			},
 			unwatched: [][]string{{"data", "password"}},
 		}},
 		prepare: func(t *testing.T, on *framework.Installation, namespace string) {
@@ -42,7 +44,8 @@ var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 				"create secrets " + namespace + "/shop-credentials",
 				"update externaldatabases/status " + namespace + "/shop", // Creating
 				"get externaldatabases " + namespace + "/shop",           // confirms that the ExternalDatabase exists
-				"get secrets " + namespace + "/shop-credentials",         // confirms the login before the first statement changes the server
+				// confirms the login before the first statement changes the server
+				"get secrets " + namespace + "/shop-credentials",
 				"update externaldatabases/status " + namespace + "/shop", // Ready
 			}
 		},
@@ -55,7 +58,9 @@ var externalDatabases = kindOf[v1alpha1.ExternalDatabaseSpec]{
 	},
 	setSpec: func(t *testing.T, namespace string, spec v1alpha1.ExternalDatabaseSpec) {
 		t.Helper()
-		shared.UpdateExternalDatabase(t, namespace, "shop", func(db *v1alpha1.ExternalDatabase) { db.Spec = ofNamespace(spec, namespace) })
+		shared.UpdateExternalDatabase(t, namespace, "shop", func(db *v1alpha1.ExternalDatabase) {
+			db.Spec = ofNamespace(spec, namespace)
+		})
 	},
 	changes: framework.ChangesOfExternalDatabase,
 	fixed:   []string{"databaseName", "owner"},

@@ -31,20 +31,29 @@ var platforms = kindOf[v1alpha1.PlatformSpec]{
 		children: []childType{
 			{
 				GroupVersionResource: v1alpha1.SchemeGroupVersion.WithResource("apps"), child: "*-web", undecided: ofPlatform,
-				theirs: `{"apiVersion":"windlass.dev/v1alpha1","kind":"App","metadata":{"annotations":{"windlass.dev/paused":"true"}},"spec":{"image":"theirs:1"}}`,
+				theirs: `{"apiVersion":"windlass.dev/v1alpha1","kind":"App",` +
+					`"metadata":{"annotations":{"windlass.dev/paused":"true"}},"spec":{"image":"theirs:1"}}`,
 			},
 			{
 				GroupVersionResource: v1alpha1.SchemeGroupVersion.WithResource("databases"), child: "*-db", undecided: ofPlatform,
-				theirs: `{"apiVersion":"windlass.dev/v1alpha1","kind":"Database","metadata":{"annotations":{"windlass.dev/paused":"true"}},"spec":{"version":"16","storage":{"size":"1Gi"}}}`,
+				theirs: `{"apiVersion":"windlass.dev/v1alpha1","kind":"Database",` +
+					`"metadata":{"annotations":{"windlass.dev/paused":"true"}},"spec":{"version":"16","storage":{"size":"1Gi"}}}`,
 			},
 			{
 				GroupVersionResource: v1alpha1.SchemeGroupVersion.WithResource("externaldatabases"), child: "*-outside",
-				undecided: append([][]string{{"spec", "databaseName"}, {"spec", "owner"}}, ofPlatform...), // the names on the shared server
-				theirs:    `{"apiVersion":"windlass.dev/v1alpha1","kind":"ExternalDatabase","metadata":{"annotations":{"windlass.dev/paused":"true"}},"spec":{"connectionSecretRef":{"name":"theirs"},"databaseName":"theirs"}}`,
+				// the names on the shared server
+				undecided: append([][]string{{"spec", "databaseName"}, {"spec", "owner"}}, ofPlatform...),
+				theirs: `{"apiVersion":"windlass.dev/v1alpha1","kind":"ExternalDatabase",` +
+					`"metadata":{"annotations":{"windlass.dev/paused":"true"}},` +
+					`"spec":{"connectionSecretRef":{"name":"theirs"},"databaseName":"theirs"}}`,
 			},
 			{
-				GroupVersionResource: schema.GroupVersionResource{Group: "cnat.programming-kubernetes.info", Version: "v1", Resource: "ats"}, child: "*-task", undecided: ofPlatform,
-				theirs: `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"annotations":{"windlass.dev/paused":"true"}},"spec":{"schedule":"2100-01-01T00:00:00Z","command":["theirs"]}}`,
+				GroupVersionResource: schema.GroupVersionResource{
+					Group: "cnat.programming-kubernetes.info", Version: "v1", Resource: "ats",
+				}, child: "*-task", undecided: ofPlatform,
+				theirs: `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At",` +
+					`"metadata":{"annotations":{"windlass.dev/paused":"true"}},` +
+					`"spec":{"schedule":"2100-01-01T00:00:00Z","command":["theirs"]}}`,
 			},
 		},
 		prepare: func(t *testing.T, on *framework.Installation, namespace string) {
@@ -61,10 +70,12 @@ var platforms = kindOf[v1alpha1.PlatformSpec]{
 			shared.PlatformReason(t, namespace, reason)
 		},
 		requests: func(namespace string) []string {
-			status, look := "update platforms/status /"+namespace, "get platforms /"+namespace // look: confirms that the Platform exists before a component is created
+			// look: confirms that the Platform exists before a component is created
+			status, look := "update platforms/status /"+namespace, "get platforms /"+namespace
 			return []string{
 				"patch platforms /" + namespace, // the finalizer
-				status,                          // records the component to create next, so that the operator does not adopt a forged child
+				// records the component to create next, so that the operator does not adopt a forged child
+				status,
 				look, "create databases " + namespace + "/" + namespace + "-db", status,
 				look, "create externaldatabases " + namespace + "/" + namespace + "-outside", status,
 				look, "create apps " + namespace + "/" + namespace + "-web", status,

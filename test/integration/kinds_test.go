@@ -125,7 +125,8 @@ func (c childType) name(namespace string) string { return strings.ReplaceAll(c.c
 // get returns the child, or nil if it does not exist.
 func (c childType) get(t *testing.T, client dynamic.Interface, namespace string) *unstructured.Unstructured {
 	t.Helper()
-	object, err := client.Resource(c.GroupVersionResource).Namespace(namespace).Get(t.Context(), c.name(namespace), metav1.GetOptions{})
+	object, err := client.Resource(c.GroupVersionResource).Namespace(namespace).Get(t.Context(), c.name(namespace),
+		metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -137,7 +138,9 @@ func (c childType) get(t *testing.T, client dynamic.Interface, namespace string)
 
 func (c childType) delete(t *testing.T, client dynamic.Interface, namespace string) {
 	t.Helper()
-	if err := client.Resource(c.GroupVersionResource).Namespace(namespace).Delete(t.Context(), c.name(namespace), metav1.DeleteOptions{}); err != nil {
+	err := client.Resource(c.GroupVersionResource).Namespace(namespace).Delete(t.Context(), c.name(namespace),
+		metav1.DeleteOptions{})
+	if err != nil {
 		t.Fatalf("deleting %s: %v", c.Resource, err)
 	}
 }
@@ -170,9 +173,12 @@ func (c childType) createForeign(t *testing.T, client dynamic.Interface, namespa
 		if err != nil {
 			t.Fatal(err)
 		}
-		theirs.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(account, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"})})
+		theirs.SetOwnerReferences([]metav1.OwnerReference{
+			*metav1.NewControllerRef(account, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}),
+		})
 	}
-	if _, err := client.Resource(c.GroupVersionResource).Namespace(namespace).Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+	if _, err := client.Resource(c.GroupVersionResource).Namespace(namespace).Create(t.Context(), theirs,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatalf("creating a foreign object in %s: %v", c.Resource, err)
 	}
 }
@@ -188,7 +194,9 @@ func (c childType) waitForGarbageCollector(t *testing.T, client dynamic.Interfac
 	}
 	later.SetName("later")
 	nobody := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nobody", UID: "no-such-uid"}}
-	later.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(nobody, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"})})
+	later.SetOwnerReferences([]metav1.OwnerReference{
+		*metav1.NewControllerRef(nobody, schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}),
+	})
 	objects := client.Resource(c.GroupVersionResource).Namespace(namespace)
 	if _, err := objects.Create(t.Context(), later, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("creating an object with a missing owner: %v", err)

@@ -83,19 +83,20 @@ func wantEvents(t *testing.T, namespace string, reasons ...string) {
 	t.Helper()
 	slices.Sort(reasons)
 	var got []string
-	framework.Eventually(t, "Events with the reasons "+strings.Join(reasons, ", "), func(ctx context.Context) (bool, error) {
-		list, err := shared.Kube.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, err
-		}
-		got = nil
-		for _, event := range list.Items {
-			if event.Regarding.Kind == "At" {
-				got = append(got, event.Reason)
+	framework.Eventually(t, "Events with the reasons "+strings.Join(reasons, ", "),
+		func(ctx context.Context) (bool, error) {
+			list, err := shared.Kube.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, err
 			}
-		}
-		return len(got) >= len(reasons), nil
-	})
+			got = nil
+			for _, event := range list.Items {
+				if event.Regarding.Kind == "At" {
+					got = append(got, event.Reason)
+				}
+			}
+			return len(got) >= len(reasons), nil
+		})
 	slices.Sort(got)
 	if diff := cmp.Diff(reasons, got); diff != "" {
 		t.Errorf("reasons of Events (-want +got):\n%s", diff)
@@ -172,7 +173,9 @@ func TestAtReportsSuccessAndFailure(t *testing.T) {
 	shared.Create(t, namespace, "good", "echo Hello", nil)
 	shared.Create(t, namespace, "bad", "exit 3", nil)
 	for name, condition := range map[string]string{"good": "Complete", "bad": "Failed"} {
-		if _, err := shared.Kubectl(t.Context(), "", "wait", "-n", namespace, "at/"+name, "--for=condition="+condition, "--timeout=60s"); err != nil {
+		_, err := shared.Kubectl(t.Context(), "", "wait", "-n", namespace, "at/"+name, "--for=condition="+condition,
+			"--timeout=60s")
+		if err != nil {
 			t.Error(err)
 		}
 	}
@@ -180,7 +183,8 @@ func TestAtReportsSuccessAndFailure(t *testing.T) {
 	if bad.Status.ExitCode == nil || *bad.Status.ExitCode != 3 {
 		t.Errorf("the exit code is %v, want 3", bad.Status.ExitCode)
 	}
-	if !meta.IsStatusConditionTrue(bad.Status.Conditions, "Stalled") || meta.IsStatusConditionTrue(bad.Status.Conditions, "Ready") {
+	if !meta.IsStatusConditionTrue(bad.Status.Conditions, "Stalled") ||
+		meta.IsStatusConditionTrue(bad.Status.Conditions, "Ready") {
 		t.Errorf("a failed At must be Stalled and not Ready: %v", bad.Status.Conditions)
 	}
 }
@@ -197,11 +201,17 @@ func TestInvalidAtsAreRejectedAndCreateNothing(t *testing.T) {
 		"an unreadable schedule":  {func(at *v1.At) { at.Spec.Schedule = "tomorrow" }, "spec.schedule"},
 		"an offset out of range":  {func(at *v1.At) { at.Spec.Schedule = "2030-01-01T00:00:00+25:00" }, "spec.schedule"},
 		"a day that never occurs": {func(at *v1.At) { at.Spec.Schedule = "2030-02-30T00:00:00Z" }, "spec.schedule"},
-		"a negative deadline":     {func(at *v1.At) { at.Spec.StartingDeadlineSeconds = &negative }, "spec.startingDeadlineSeconds"},
+		"a negative deadline": {
+			func(at *v1.At) { at.Spec.StartingDeadlineSeconds = &negative }, "spec.startingDeadlineSeconds",
+		},
 		"a name that is too long": {func(at *v1.At) { at.Name = strings.Repeat("a", 250) }, "249 characters"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			at := &v1.At{ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Spec: v1.AtSpec{Schedule: "2020-01-01T00:00:00Z", Command: []string{"true"}}}
+			at := &v1.At{
+				ObjectMeta: metav1.ObjectMeta{Name: "bad"}, Spec: v1.AtSpec{
+					Schedule: "2020-01-01T00:00:00Z", Command: []string{"true"},
+				},
+			}
 			c.change(at)
 			_, err := shared.Windlass.CnatV1().Ats(namespace).Create(t.Context(), at, metav1.CreateOptions{})
 			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want) {
@@ -220,7 +230,8 @@ func TestAPIServerRejectsPhaseReset(t *testing.T) {
 	shared.Create(t, namespace, "once", "echo Hello", nil)
 	shared.InPhase(t, namespace, "once", v1.AtDone)
 	for version, phase := range map[string]string{"v1": "Pending", "v1alpha1": "PENDING"} {
-		_, err := shared.Kubectl(t.Context(), "", "patch", "-n", namespace, "ats."+version+".cnat.programming-kubernetes.info/once", "--subresource=status", "--type=merge",
+		_, err := shared.Kubectl(t.Context(), "", "patch", "-n", namespace,
+			"ats."+version+".cnat.programming-kubernetes.info/once", "--subresource=status", "--type=merge",
 			"-p", `{"status":{"phase":"`+phase+`"}}`)
 		if err == nil || !strings.Contains(err.Error(), "phase only goes forward: "+phase) {
 			t.Errorf("setting the phase to %s: got %v, want an error", phase, err)

@@ -27,8 +27,10 @@ func TestReconcileReplacesWhatMergeCannotRepair(t *testing.T) {
 	ofApp, ofDatabase, client := shared.NewNamespace(t), shared.NewNamespace(t), dynamicClient(t)
 	shared.CreateApp(t, ofApp, "shop", v1alpha1.AppSpec{
 		Image: "registry.example.com/shop:1", Probe: &v1alpha1.AppProbe{Path: "/"},
-		Env:         []corev1.EnvVar{{Name: "FIRST", Value: "1"}, {Name: "SECOND", Value: "2"}},
-		Resources:   corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}},
+		Env: []corev1.EnvVar{{Name: "FIRST", Value: "1"}, {Name: "SECOND", Value: "2"}},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")},
+		},
 		Autoscaling: &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 30},
 	})
 	shared.CreateDatabase(t, ofDatabase, "shop", v1alpha1.DatabaseSpec{
@@ -42,7 +44,8 @@ func TestReconcileReplacesWhatMergeCannotRepair(t *testing.T) {
 	statefulSets := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
 	budgets := schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}
 	change := func(resource schema.GroupVersionResource, namespace string, kind types.PatchType, patch string) {
-		_, err := client.Resource(resource).Namespace(namespace).Patch(t.Context(), "shop", kind, []byte(patch), metav1.PatchOptions{})
+		_, err := client.Resource(resource).Namespace(namespace).Patch(t.Context(), "shop", kind, []byte(patch),
+			metav1.PatchOptions{})
 		if err != nil {
 			t.Fatalf("changing %s: %v", resource.Resource, err)
 		}
@@ -66,16 +69,26 @@ func TestReconcileReplacesWhatMergeCannotRepair(t *testing.T) {
 		answers         []int // status codes of the responses to the patches of the operator
 	}{
 		{"a variable gets the name of another", ofApp, deployments, replace(container+"/env/0/name", `"SECOND"`), once},
-		{"a variable is repeated with another value", ofApp, deployments, add(container+"/env/-", `{"name":"FIRST","value":"else"}`), once},
+		{
+			"a variable is repeated with another value", ofApp, deployments,
+			add(container+"/env/-", `{"name":"FIRST","value":"else"}`), once,
+		},
 		{"a variable gets another source", ofApp, deployments,
 			replace(container+"/env/0", `{"name":"FIRST","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}`), twice},
 		{"a port gets another number", ofApp, deployments, replace(container+"/ports/0/containerPort", "8081"), once},
-		{"a port is repeated under another name", ofApp, deployments, add(container+"/ports/-", `{"name":"web","containerPort":8080}`), once},
+		{
+			"a port is repeated under another name", ofApp, deployments,
+			add(container+"/ports/-", `{"name":"web","containerPort":8080}`), once,
+		},
 		{"a probe gets another handler", ofApp, deployments,
-			remove(container+"/readinessProbe/httpGet") + "," + add(container+"/readinessProbe/tcpSocket", `{"port":8080}`), twice},
+			remove(container+"/readinessProbe/httpGet") + "," + add(container+"/readinessProbe/tcpSocket",
+				`{"port":8080}`), twice},
 		{"the Pods get another seccomp profile", ofApp, deployments, localhost, three},
 		{"a port of a Service gets another number", ofApp, services, replace("/spec/ports/0/port", "8081"), once},
-		{"a budget gets the other limit", ofApp, budgets, remove("/spec/maxUnavailable") + "," + add("/spec/minAvailable", "1"), three},
+		{
+			"a budget gets the other limit", ofApp, budgets, remove("/spec/maxUnavailable") + "," +
+				add("/spec/minAvailable", "1"), three,
+		},
 		{"a probe of a Database gets another handler", ofDatabase, statefulSets,
 			remove(container+"/readinessProbe/exec") + "," + add(container+"/readinessProbe/tcpSocket", `{"port":5432}`), twice},
 		{"the Pod of a Database gets another seccomp profile", ofDatabase, statefulSets, localhost, three},

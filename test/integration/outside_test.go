@@ -22,7 +22,9 @@ import (
 
 // startSharedServer starts a PostgreSQL server outside of the cluster in the first call. Each call returns this
 // server.
-var startSharedServer = sync.OnceValues(func() (*postgres.Server, error) { return postgres.NewServer(context.Background()) })
+var startSharedServer = sync.OnceValues(func() (*postgres.Server, error) {
+	return postgres.NewServer(context.Background())
+})
 
 // sharedServer returns the PostgreSQL server outside of the cluster that tests share. A test must not stop or
 // reconfigure it.
@@ -55,7 +57,10 @@ func ownServer(t *testing.T, settings ...string) *postgres.Server {
 
 // connectionTo returns the data of a connection Secret for a server.
 func connectionTo(server *postgres.Server) map[string]string {
-	return map[string]string{"host": "127.0.0.1", "port": server.Port, "username": server.Superuser, "password": server.Password, "sslmode": "disable"}
+	return map[string]string{
+		"host": "127.0.0.1", "port": server.Port, "username": server.Superuser, "password": server.Password,
+		"sslmode": "disable",
+	}
 }
 
 // throughProxy returns the data of a connection Secret for a server behind a proxy.
@@ -95,7 +100,8 @@ type external struct {
 // spec returns a spec with a role and a database that no other test uses.
 func (e *external) spec() v1alpha1.ExternalDatabaseSpec {
 	return ofNamespace(v1alpha1.ExternalDatabaseSpec{
-		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "shop", Owner: "clerk", DeletionPolicy: v1alpha1.DeletionDelete,
+		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "shop", Owner: "clerk",
+		DeletionPolicy: v1alpha1.DeletionDelete,
 	}, e.namespace)
 }
 
@@ -140,13 +146,16 @@ func (e *external) update(t *testing.T, change func(*v1alpha1.ExternalDatabase))
 func (e *external) touch(t *testing.T) {
 	t.Helper()
 	e.update(t, func(db *v1alpha1.ExternalDatabase) {
-		metav1.SetMetaDataAnnotation(&db.ObjectMeta, "touched", fmt.Sprint(len(db.Annotations["touched"]))+db.Annotations["touched"])
+		metav1.SetMetaDataAnnotation(&db.ObjectMeta, "touched",
+			fmt.Sprint(len(db.Annotations["touched"]))+db.Annotations["touched"])
 	})
 }
 
 func (e *external) delete(t *testing.T) {
 	t.Helper()
-	if err := shared.Windlass.WindlassV1alpha1().ExternalDatabases(e.namespace).Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
+	err := shared.Windlass.WindlassV1alpha1().ExternalDatabases(e.namespace).Delete(t.Context(), "shop",
+		metav1.DeleteOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -215,7 +224,8 @@ func (e *external) wantOwnerLogin(t *testing.T) {
 		t.Fatalf("connecting as the owner: %v", err)
 	}
 	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), "create table if not exists rows (n int); insert into rows values (1)"); err != nil {
+	if _, err := conn.Exec(t.Context(), "create table if not exists rows (n int); insert into "+
+		"rows values (1)"); err != nil {
 		t.Errorf("writing as the owner: %v", err)
 	}
 }

@@ -51,7 +51,8 @@ func TestDatabaseKeepsPasswordAcrossRestartsAndChanges(t *testing.T) {
 		if got := string(secret.Data["password"]); len(got) != 32 || got != password {
 			t.Fatalf("the password has changed after %d restarts", n)
 		}
-		want := fmt.Sprintf("postgresql://%s:%s@shop.default.svc:5432/%s?sslmode=disable", db.Spec.Owner, password, db.Spec.DatabaseName)
+		want := fmt.Sprintf("postgresql://%s:%s@shop.default.svc:5432/%s?sslmode=disable", db.Spec.Owner, password,
+			db.Spec.DatabaseName)
 		if got := string(secret.Data["uri"]); got != want {
 			t.Fatalf("the uri is %q, want %q", got, want)
 		}
@@ -61,7 +62,9 @@ func TestDatabaseKeepsPasswordAcrossRestartsAndChanges(t *testing.T) {
 	created := controllerRequests(t, p.Cluster, func(r framework.Request) bool {
 		return r.Verb == "create" && r.ObjectRef.Namespace == "default" && r.ObjectRef.Resource == "secrets"
 	})
-	if want := []string{"create secrets default/shop-credentials", "create secrets default/shop-settings"}; !slices.Equal(created, want) {
+	if want := []string{
+		"create secrets default/shop-credentials", "create secrets default/shop-settings",
+	}; !slices.Equal(created, want) {
 		t.Errorf("the operator created %v, want %v", created, want)
 	}
 }
@@ -113,14 +116,18 @@ func TestDatabasePasswordAppearsOnlyInSecrets(t *testing.T) {
 	p.AppIn(t, "default", "storefront", v1alpha1.AppReady)
 
 	lookFor(t, p, controller, found, nil, []string{
-		"databases", "apps.windlass.dev", "statefulsets", "deployments", "replicasets", "controllerrevisions", "services", "configmaps", "persistentvolumeclaims", "pods", "events", "events.events.k8s.io",
+		"databases", "apps.windlass.dev", "statefulsets", "deployments", "replicasets", "controllerrevisions",
+		"services", "configmaps", "persistentvolumeclaims", "pods", "events", "events.events.k8s.io",
 	}, []string{"shop-credentials"})
 }
 
 // lookFor ends the controller. It fails the test if a password or a part of a password appears in the controller's
 // log or metrics, in the audit log, in the given resources, in the metadata of the given Secrets, or in the texts in
 // places.
-func lookFor(t *testing.T, p *framework.Installation, controller *framework.Process, passwords []string, places map[string]string, resources, secrets []string) {
+func lookFor(
+	t *testing.T, p *framework.Installation, controller *framework.Process, passwords []string,
+	places map[string]string, resources, secrets []string,
+) {
 	t.Helper()
 	audit, err := p.AuditLog()
 	if err != nil {
@@ -133,7 +140,8 @@ func lookFor(t *testing.T, p *framework.Installation, controller *framework.Proc
 	places["the audit log"], places["the controller's metrics"] = audit, controller.Get(t, "/metrics")
 	read := func(where string, args ...string) {
 		t.Helper()
-		if places[where], err = p.Kubectl(t.Context(), "", append([]string{"get", "--show-managed-fields"}, args...)...); err != nil {
+		if places[where], err = p.Kubectl(t.Context(), "",
+			append([]string{"get", "--show-managed-fields"}, args...)...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -162,5 +170,8 @@ func lookFor(t *testing.T, p *framework.Installation, controller *framework.Proc
 // forms returns the texts that reveal a password: its first and last characters, and its beginning in base64 and in
 // hex.
 func forms(password string) []string {
-	return []string{password[:12], password[len(password)-12:], base64.StdEncoding.EncodeToString([]byte(password))[:12], hex.EncodeToString([]byte(password))[:16]}
+	return []string{
+		password[:12], password[len(password)-12:], base64.StdEncoding.EncodeToString([]byte(password))[:12],
+		hex.EncodeToString([]byte(password))[:16],
+	}
 }

@@ -31,7 +31,10 @@ func TestPlatformWritesGrowLinearlyWithComponents(t *testing.T) {
 			if statusWrites > most {
 				t.Errorf("creating %d components took %d status writes, want at most %d", n, statusWrites, most)
 			}
-			want := map[string]int{"create ats": n, "update ats/status": 2 * n, "patch platforms": 1, "update platforms/status": statusWrites, "get platforms": creation["get platforms"]}
+			want := map[string]int{
+				"create ats": n, "update ats/status": 2 * n, "patch platforms": 1,
+				"update platforms/status": statusWrites, "get platforms": creation["get platforms"],
+			}
 			if creation["get platforms"] > n { // a reconcile that creates Ats reads the Platform at most once a second
 				t.Errorf("creating %d components took %d reads of the Platform, want at most %d", n, creation["get platforms"], n)
 			}
@@ -44,7 +47,10 @@ func TestPlatformWritesGrowLinearlyWithComponents(t *testing.T) {
 			if more > most {
 				t.Errorf("deleting %d components took %d status writes, want at most %d", n, more, most)
 			}
-			want["delete ats"], want["get platforms"], want["patch platforms"], want["update platforms/status"] = n, n+creation["get platforms"], 2, statusWrites+more
+			want["delete ats"] = n
+			want["get platforms"] = n + creation["get platforms"]
+			want["patch platforms"] = 2
+			want["update platforms/status"] = statusWrites + more
 			if diff := cmp.Diff(want, all); diff != "" {
 				t.Errorf("requests for the creation and deletion of %d components (-want +got):\n%s", n, diff)
 			}
@@ -72,7 +78,8 @@ func requestCounts(t *testing.T, namespace string) map[string]int {
 	counts := map[string]int{}
 	for _, line := range controllerRequests(t, shared.Cluster, func(r framework.Request) bool {
 		ref := r.ObjectRef
-		return r.Verb != "watch" && (ref.Resource == "platforms" && ref.Name == namespace || ref.Resource == "ats" && ref.Namespace == namespace)
+		return r.Verb != "watch" && (ref.Resource == "platforms" && ref.Name == namespace || ref.Resource == "ats" &&
+			ref.Namespace == namespace)
 	}) {
 		counts[strings.Join(strings.Fields(line)[:2], " ")]++
 	}
@@ -83,9 +90,13 @@ func requestCounts(t *testing.T, namespace string) map[string]int {
 func TestPlatformWritesStatusOncePerChange(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
-	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{suspended(task("gate")), task("job"), web("web:1", unmanaged)}})
+	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{
+		Namespace: namespace, Components: components{suspended(task("gate")), task("job"), web("web:1", unmanaged)},
+	})
 	component(t, shared, namespace, "job", "Done")
-	shared.PlatformWith(t, namespace, "at rest", func(p *v1alpha1.Platform) bool { return p.Status.Components[0].Reason == "Suspended" })
+	shared.PlatformWith(t, namespace, "at rest", func(p *v1alpha1.Platform) bool {
+		return p.Status.Components[0].Reason == "Suspended"
+	})
 	before := requestCounts(t, namespace)["update platforms/status"]
 	shared.CreateApp(t, namespace, namespace+"-web", smallest()) // a foreign App, whose phase the status reports
 	component(t, shared, namespace, "web", "Ready")

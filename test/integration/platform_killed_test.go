@@ -36,7 +36,8 @@ type trap struct {
 func (s *trap) arm(namespace string, late bool) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.about = regexp.MustCompile(`/platforms/` + namespace + `(/status)?$|/namespaces/` + namespace + `/(apps|ats)(/` + namespace + `-[a-z]+)?$`)
+	s.about = regexp.MustCompile(`/platforms/` + namespace + `(/status)?$|/namespaces/` + namespace + `/(apps|ats)(/` +
+		namespace + `-[a-z]+)?$`)
 	s.late, s.held, s.hit = late, false, make(chan struct{})
 	return s.hit
 }
@@ -87,8 +88,8 @@ func (s *trap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestRestartedControllerFinishesTransition kills the controller at the first write of each transition, once before and
-// once after the API server executes the write, and starts another controller. (The plans of test/faults end a process at
-// every write, without a process of its own.)
+// once after the API server executes the write, and starts another controller. (The plans of test/faults end a process
+// at every write, without a process of its own.)
 func TestRestartedControllerFinishesTransition(t *testing.T) {
 	t.Parallel()
 	p, s := framework.Own(t), &trap{}
@@ -136,23 +137,27 @@ func TestRestartedControllerFinishesTransition(t *testing.T) {
 // trapped waits until the trap holds a write or the Platform is Ready. It reports whether the trap holds a write.
 func (s *trap) trapped(t *testing.T, p *framework.Installation, platform string, hit <-chan struct{}) (caught bool) {
 	t.Helper()
-	framework.Eventually(t, "the trap to hold a write, or the Platform to be Ready", func(ctx context.Context) (bool, error) {
-		select {
-		case <-hit:
-			caught = true
-			return true, nil
-		default:
-		}
-		now, err := p.Windlass.WindlassV1alpha1().Platforms().Get(ctx, platform, metav1.GetOptions{})
-		return err == nil && !s.holds() && now.Status.ObservedGeneration == now.Generation && now.Status.Phase == v1alpha1.PlatformReady, err
-	})
+	framework.Eventually(t, "the trap to hold a write, or the Platform to be Ready",
+		func(ctx context.Context) (bool, error) {
+			select {
+			case <-hit:
+				caught = true
+				return true, nil
+			default:
+			}
+			now, err := p.Windlass.WindlassV1alpha1().Platforms().Get(ctx, platform, metav1.GetOptions{})
+			return err == nil && !s.holds() && now.Status.ObservedGeneration == now.Generation &&
+				now.Status.Phase == v1alpha1.PlatformReady, err
+		})
 	return caught
 }
 
 // newNamespace creates a namespace and returns its name. Nothing deletes it, because the cluster belongs to one test.
 func newNamespace(t *testing.T, p *framework.Installation) string {
 	t.Helper()
-	created, err := p.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	created, err := p.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"},
+	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,9 @@ func TestPlatformWithoutComponentsCreatesNamespace(t *testing.T) {
 func TestPlatformReportsDeletedNamespaceAndDoesNotRecreateIt(t *testing.T) {
 	t.Parallel()
 	name := shared.NewNamespace(t) + "-going"
-	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job"), task("next", "job")}})
+	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{
+		Namespace: name, Components: components{task("job"), task("next", "job")},
+	})
 	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
 	before := namespaceNow(t, shared, name)
 	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"example.com/hold"}}}
@@ -78,23 +80,32 @@ func TestPlatformReportsDeletedNamespaceAndDoesNotRecreateIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	platform := shared.PlatformReason(t, name, "NamespaceTerminating")
-	if words := "Namespace " + name + " is being deleted, and the operator does not create it again"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformPending {
+	if words := "Namespace " + name + " is being deleted, and the operator does not " +
+		"create it again"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformPending {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
 	component(t, shared, name, "job", v1alpha1.ComponentWaiting)
-	if _, err := configs.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := configs.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	platform = shared.PlatformReason(t, name, "NamespaceGone")
-	if words := "create it again with all of these, or delete this Platform"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
+	if words := "create it again with all of these, or delete this Platform"; !strings.Contains(message(platform),
+		words) || platform.Status.Phase != v1alpha1.PlatformFailed {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
-	shared.UpdatePlatform(t, name, func(p *v1alpha1.Platform) { p.Spec.Components = append(p.Spec.Components, task("more")) })
+	shared.UpdatePlatform(t, name, func(p *v1alpha1.Platform) {
+		p.Spec.Components = append(p.Spec.Components, task("more"))
+	})
 	shared.PlatformReason(t, name, "NamespaceGone")
 	if now := namespaceNow(t, shared, name); now != nil {
 		t.Fatalf("the namespace was created again: %v", now)
 	}
-	again := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}}}
+	again := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "baseline"},
+		},
+	}
 	again, err := shared.Kube.CoreV1().Namespaces().Create(t.Context(), again, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -108,13 +119,17 @@ func TestPlatformReportsDeletedNamespaceAndDoesNotRecreateIt(t *testing.T) {
 func TestPlatformIsDeletedWhileItsNamespaceTerminates(t *testing.T) {
 	t.Parallel()
 	name := shared.NewNamespace(t) + "-both"
-	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: components{task("job"), web("web:1", managed, "job")}})
+	shared.CreatePlatform(t, name, v1alpha1.PlatformSpec{
+		Namespace: name, Components: components{task("job"), web("web:1", managed, "job")},
+	})
 	shared.PlatformIn(t, name, v1alpha1.PlatformReady)
 	if err := shared.Kube.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	deletePlatform(t, shared, name)
-	framework.Eventually(t, "the namespace to be deleted", func(context.Context) (bool, error) { return namespaceNow(t, shared, name) == nil, nil })
+	framework.Eventually(t, "the namespace to be deleted", func(context.Context) (bool, error) {
+		return namespaceNow(t, shared, name) == nil, nil
+	})
 }
 
 func TestPlatformReportsMissingRights(t *testing.T) {
@@ -151,10 +166,15 @@ func TestPlatformReportsMissingRights(t *testing.T) {
 	}
 
 	restore := without("apps")
-	p.CreatePlatform(t, "rights", v1alpha1.PlatformSpec{Namespace: "rights", Components: components{web("web:1", managed), task("job"), task("next", "web")}})
+	p.CreatePlatform(t, "rights", v1alpha1.PlatformSpec{
+		Namespace: "rights", Components: components{web("web:1", managed), task("job"), task("next", "web")},
+	})
 	component(t, p, "rights", "job", "Done")
 	platform := p.PlatformReason(t, "rights", "Forbidden")
-	for _, words := range []string{"component web: creating App rights/rights-web", `cannot create resource "apps"`, "ask the administrator of namespace rights to grant the operator's service account the permission"} {
+	for _, words := range []string{
+		"component web: creating App rights/rights-web", `cannot create resource "apps"`,
+		"ask the administrator of namespace rights to grant the operator's service account the permission",
+	} {
 		if !strings.Contains(message(platform), words) {
 			t.Errorf("the message of Ready does not contain %q: %s", words, message(platform))
 		}
@@ -169,7 +189,8 @@ func TestPlatformReportsMissingRights(t *testing.T) {
 	restore = without("namespaces")
 	p.CreatePlatform(t, "homeless", v1alpha1.PlatformSpec{Namespace: "homeless", Components: components{task("job")}})
 	platform = p.PlatformReason(t, "homeless", "Forbidden")
-	if words := "create it yourself, or allow the service account of the operator to create it"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
+	if words := "create it yourself, or allow the service account of the operator " +
+		"to create it"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
 	if _, err := p.Kubectl(t.Context(), "", "create", "namespace", "homeless"); err != nil {

@@ -78,7 +78,8 @@ func TestPlatformCreatesAndDeletesComponentsInDependencyOrder(t *testing.T) {
 func inOrder(t *testing.T, namespace string, graph components) {
 	t.Helper()
 	record, err := shared.Requests(func(r framework.Request) bool {
-		return r.User.Username == controllerUser && r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource == "ats" && r.ResponseStatus.Code < 300
+		return r.User.Username == controllerUser && r.ObjectRef.Namespace == namespace &&
+			r.ObjectRef.Resource == "ats" && r.ResponseStatus.Code < 300
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +134,8 @@ func TestPlatformKeepsDependencyUntilDependentIsDeleted(t *testing.T) {
 		},
 		"the Platform is deleted": func(t *testing.T, namespace string) {
 			t.Helper()
-			if err := shared.Windlass.WindlassV1alpha1().Platforms().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+			if err := shared.Windlass.WindlassV1alpha1().Platforms().Delete(t.Context(), namespace,
+				metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -141,10 +143,14 @@ func TestPlatformKeepsDependencyUntilDependentIsDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := shared.NewNamespace(t)
-			shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", managed, "base"), task("base")}})
+			shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{
+				Namespace: namespace, Components: components{web("web:1", managed, "base"), task("base")},
+			})
 			shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 			const hold = "example.com/hold"
-			shared.UpdateApp(t, namespace, namespace+"-web", func(app *v1alpha1.App) { app.Finalizers = append(app.Finalizers, hold) })
+			shared.UpdateApp(t, namespace, namespace+"-web", func(app *v1alpha1.App) {
+				app.Finalizers = append(app.Finalizers, hold)
+			})
 			remove(t, namespace)
 			component(t, shared, namespace, "web", v1alpha1.ComponentRemoving)
 			base := component(t, shared, namespace, "base", v1alpha1.ComponentWaiting)
@@ -170,13 +176,21 @@ func TestUnreadyComponentDelaysOnlyItsDependents(t *testing.T) {
 		task("last", "second"), task("second", "gate"), suspended(task("gate")), task("free"), task("freed", "free"),
 	}})
 	component(t, shared, namespace, "freed", "Done")
-	platform := shared.PlatformWith(t, namespace, "ready with two components", func(p *v1alpha1.Platform) bool { return p.Status.ReadyComponents == 2 })
-	want := []string{"last At Managed Waiting", "second At Managed Waiting", "gate At Managed Pending", "free At Managed Done", "freed At Managed Done"}
+	platform := shared.PlatformWith(t, namespace, "ready with two components", func(p *v1alpha1.Platform) bool {
+		return p.Status.ReadyComponents == 2
+	})
+	want := []string{
+		"last At Managed Waiting", "second At Managed Waiting", "gate At Managed Pending", "free At Managed Done",
+		"freed At Managed Done",
+	}
 	if got := componentLines(platform); !slices.Equal(got, want) {
 		t.Errorf("the components of the status are %v, want %v", got, want)
 	}
 	ready := message(platform)
-	for _, words := range []string{"3 of 5 components", "gate is Pending: Set spec.suspend to false to let the command run", "second is Waiting: Waiting for gate to be Ready", "last is Waiting: Waiting for second to be Ready"} {
+	for _, words := range []string{
+		"3 of 5 components", "gate is Pending: Set spec.suspend to false to let the command run",
+		"second is Waiting: Waiting for gate to be Ready", "last is Waiting: Waiting for second to be Ready",
+	} {
 		if !strings.Contains(ready, words) {
 			t.Errorf("the message of Ready does not contain %q: %s", words, ready)
 		}
@@ -188,17 +202,22 @@ func TestUnreadyComponentDelaysOnlyItsDependents(t *testing.T) {
 func TestDependencyCycleChangesNoComponent(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
-	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{task("a", "b"), task("b")}})
+	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{
+		Namespace: namespace, Components: components{task("a", "b"), task("b")},
+	})
 	shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 	shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) {
 		p.Spec.Components = components{task("a", "b"), task("b", "c"), task("c", "a"), task("other")}
 	})
 	platform := shared.PlatformReason(t, namespace, "DependencyCycle")
-	if words := "a -> b -> c -> a"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
+	words := "a -> b -> c -> a"
+	if !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
 	ats, err := shared.Windlass.CnatV1().Ats(namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil || !slices.EqualFunc(ats.Items, []string{"-a", "-b"}, func(at cnatv1.At, name string) bool { return at.Name == namespace+name && at.DeletionTimestamp == nil }) {
+	if err != nil || !slices.EqualFunc(ats.Items, []string{"-a", "-b"}, func(at cnatv1.At, name string) bool {
+		return at.Name == namespace+name && at.DeletionTimestamp == nil
+	}) {
 		t.Errorf("the Ats are %v, want -a and -b unchanged (%v)", ats.Items, err)
 	}
 	deletePlatform(t, shared, namespace)

@@ -36,7 +36,8 @@ func TestComponentIsRemovedOnlyAfterChildIsDeleted(t *testing.T) {
 	component(t, shared, e.namespace, "web", v1alpha1.ComponentRemoved)
 	waits := func(p *v1alpha1.Platform) bool {
 		db := p.Status.Components[0]
-		return db.Phase == v1alpha1.ComponentRemoving && strings.Contains(db.Message, "ExternalDatabase "+e.namespace+"-db is being deleted. Its condition Ready says:") &&
+		return db.Phase == v1alpha1.ComponentRemoving &&
+			strings.Contains(db.Message, "ExternalDatabase "+e.namespace+"-db is being deleted. Its condition Ready says:") &&
 			strings.Contains(db.Message, "The connection to the server in Secret server failed: ")
 	}
 	platform := shared.PlatformWith(t, e.namespace, "waiting for the server", waits)
@@ -56,13 +57,16 @@ func TestPlatformDeletionReportsWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	e := platformWithExternalDatabase(t)
 	e.server.Stop()
-	if err := shared.Windlass.WindlassV1alpha1().Platforms().Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
+	if err := shared.Windlass.WindlassV1alpha1().Platforms().Delete(t.Context(), e.namespace,
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	platform := shared.PlatformWith(t, e.namespace, "waiting for the server", func(p *v1alpha1.Platform) bool {
 		return strings.Contains(message(p), "The connection to the server in Secret server failed: ")
 	})
-	if words := "Removing components: 1 left. db is Removing: ExternalDatabase " + e.namespace + "-db is being deleted. Its condition Ready says:"; !strings.Contains(message(platform), words) {
+	words := "Removing components: 1 left. db is Removing: ExternalDatabase " + e.namespace + "-db is being deleted. " +
+		"Its condition Ready says:"
+	if !strings.Contains(message(platform), words) {
 		t.Errorf("the message of Ready does not contain %q: %s", words, message(platform))
 	}
 	if platform.Status.Phase != v1alpha1.PlatformDeleting || reason(platform) != "RemovingComponents" {
@@ -90,12 +94,14 @@ func TestPlatformDeletionKeepsLateUnmanagedComponent(t *testing.T) {
 			ats := shared.Windlass.CnatV1().Ats(namespace)
 			patch := func(finalizers string) {
 				t.Helper()
-				if _, err := ats.Patch(t.Context(), namespace+"-job", types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`), metav1.PatchOptions{}); err != nil {
+				if _, err := ats.Patch(t.Context(), namespace+"-job", types.MergePatchType,
+					[]byte(`{"metadata":{"finalizers":`+finalizers+`}}`), metav1.PatchOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			patch(`["` + hold + `"]`)
-			if err := shared.Windlass.WindlassV1alpha1().Platforms().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+			if err := shared.Windlass.WindlassV1alpha1().Platforms().Delete(t.Context(), namespace,
+				metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			component(t, shared, namespace, "job", v1alpha1.ComponentRemoving)
@@ -107,11 +113,14 @@ func TestPlatformDeletionKeepsLateUnmanagedComponent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := shared.NewNamespace(t)
-			shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", managed), task("job", "web")}})
+			shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{
+				Namespace: namespace, Components: components{web("web:1", managed), task("job", "web")},
+			})
 			shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 			made := childApp(t, shared, namespace, "web")
 			act(t, namespace)
-			if left := childApp(t, shared, namespace, "web"); left == nil || left.UID != made.UID || left.DeletionTimestamp != nil || len(left.OwnerReferences) > 0 {
+			if left := childApp(t, shared, namespace, "web"); left == nil || left.UID != made.UID ||
+				left.DeletionTimestamp != nil || len(left.OwnerReferences) > 0 {
 				t.Errorf("the App of the Unmanaged component is %v, want it released and not deleted", left)
 			}
 		})

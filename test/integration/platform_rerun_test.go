@@ -43,7 +43,9 @@ func TestPlatformRunsChangedTaskAgainBeforeItsDependents(t *testing.T) {
 	}
 	job := task("job")
 	job.At.Command = []string{"sh", "-c", "exit 3"}
-	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", managed, "job"), job}})
+	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{
+		Namespace: namespace, Components: components{web("web:1", managed, "job"), job},
+	})
 	component(t, shared, namespace, "job", "Done")
 
 	release("true", "web:1") // the task is corrected
@@ -54,7 +56,8 @@ func TestPlatformRunsChangedTaskAgainBeforeItsDependents(t *testing.T) {
 	platform := shared.PlatformWith(t, namespace, "waiting for the failed task", func(p *v1alpha1.Platform) bool {
 		return p.Status.Phase == v1alpha1.PlatformFailed && p.Status.Components[1].Phase == "Done"
 	})
-	if got, want := platform.Status.Components[0].Message, "Waiting for job to succeed. Until then, App "+namespace+"-web stays as it is."; got != want {
+	if got, want := platform.Status.Components[0].Message, "Waiting for job to succeed. Until then, App "+namespace+
+		"-web stays as it is."; got != want {
 		t.Errorf("the message of web is %q, want %q", got, want)
 	}
 	if image() != "web:1" || uid() == first {
@@ -79,12 +82,15 @@ func TestPlatformRunsChangedTaskAgainBeforeItsDependents(t *testing.T) {
 	lines := []string{}
 	for _, line := range requests(t, namespace) {
 		verb, of, _ := strings.Cut(line, " ")
-		if strings.HasPrefix(of, "ats "+namespace+"/"+namespace+"-job") && verb != "get" || of == "apps "+namespace+"/"+namespace+"-web" && verb == "patch" {
+		if strings.HasPrefix(of, "ats "+namespace+"/"+namespace+"-job") && verb != "get" || of == "apps "+namespace+"/"+
+			namespace+"-web" && verb == "patch" {
 			lines = append(lines, verb+" "+strings.Fields(of)[0])
 		}
 	}
 	// The task ran four times: it failed, succeeded after the correction, failed in the second release, and succeeded.
-	want := []string{"create ats", "delete ats", "create ats", "delete ats", "create ats", "delete ats", "create ats", "patch apps"}
+	want := []string{
+		"create ats", "delete ats", "create ats", "delete ats", "create ats", "delete ats", "create ats", "patch apps",
+	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("the requests are %q, want %q", lines, want)
 	}

@@ -74,43 +74,65 @@ const (
 // transitions maps names to all transitions between management states, and to changes of the list of components.
 var transitions = map[string]transition{
 	"Managed to Managed": {
-		[]components{{web("web:1", managed)}}, components{web("web:2", managed)}, isKept, "web:2", []string{"web App Managed Ready"},
+		[]components{{web("web:1", managed)}}, components{web("web:2", managed)}, isKept, "web:2", []string{
+			"web App Managed Ready",
+		},
 	},
 	"Managed to Removed": {
-		[]components{{web("web:1", managed)}}, components{web("web:1", removed)}, isGone, "", []string{"web App Removed Removed"},
+		[]components{{web("web:1", managed)}}, components{web("web:1", removed)}, isGone, "", []string{
+			"web App Removed Removed",
+		},
 	},
 	"Managed to Unmanaged": {
-		[]components{{web("web:1", managed)}}, components{web("web:2", unmanaged)}, isReleased, "web:1", []string{"web App Unmanaged Ready"},
+		[]components{{web("web:1", managed)}}, components{web("web:2", unmanaged)}, isReleased, "web:1", []string{
+			"web App Unmanaged Ready",
+		},
 	},
 	"Removed to Managed": {
-		[]components{{web("web:1", removed)}}, components{web("web:2", managed)}, isMade, "web:2", []string{"web App Managed Ready"},
+		[]components{{web("web:1", removed)}}, components{web("web:2", managed)}, isMade, "web:2", []string{
+			"web App Managed Ready",
+		},
 	},
 	"Removed to Removed": {
-		[]components{{web("web:1", removed)}}, components{web("web:2", removed)}, isNone, "", []string{"web App Removed Removed"},
+		[]components{{web("web:1", removed)}}, components{web("web:2", removed)}, isNone, "", []string{
+			"web App Removed Removed",
+		},
 	},
 	"Removed to Unmanaged": {
-		[]components{{web("web:1", removed)}}, components{web("web:1", unmanaged)}, isNone, "", []string{"web App Unmanaged Absent"},
+		[]components{{web("web:1", removed)}}, components{web("web:1", unmanaged)}, isNone, "", []string{
+			"web App Unmanaged Absent",
+		},
 	},
 	"Unmanaged to Managed": {
-		[]components{{web("web:1", managed)}, {web("web:1", unmanaged)}}, components{web("web:2", managed)}, isKept, "web:2", []string{"web App Managed Ready"},
+		[]components{{web("web:1", managed)}, {web("web:1", unmanaged)}}, components{web("web:2", managed)}, isKept,
+		"web:2", []string{"web App Managed Ready"},
 	},
 	"Unmanaged to Removed": {
-		[]components{{web("web:1", managed)}, {web("web:1", unmanaged)}}, components{web("web:1", removed)}, isGone, "", []string{"web App Removed Removed"},
+		[]components{{web("web:1", managed)}, {web("web:1", unmanaged)}}, components{web("web:1", removed)}, isGone, "",
+		[]string{"web App Removed Removed"},
 	},
 	"Unmanaged to Unmanaged": {
-		[]components{{web("web:1", managed)}, {web("web:1", unmanaged)}}, components{web("web:2", unmanaged)}, isUntouched, "web:1", []string{"web App Unmanaged Ready"},
+		[]components{{web("web:1", managed)}, {web("web:1", unmanaged)}}, components{
+			web("web:2", unmanaged),
+		}, isUntouched, "web:1", []string{"web App Unmanaged Ready"},
 	},
 	"component is added": {
-		[]components{{task("job")}}, components{task("job"), web("web:1", managed, "job")}, isMade, "web:1", []string{"job At Managed Done", "web App Managed Ready"},
+		[]components{{task("job")}}, components{task("job"), web("web:1", managed, "job")}, isMade, "web:1", []string{
+			"job At Managed Done", "web App Managed Ready",
+		},
 	},
 	"component is dropped": {
-		[]components{{task("job"), web("web:1", managed)}}, components{task("job")}, isGone, "", []string{"job At Managed Done"},
+		[]components{{task("job"), web("web:1", managed)}}, components{task("job")}, isGone, "", []string{
+			"job At Managed Done",
+		},
 	},
 	"Unmanaged component is dropped": {
 		[]components{{web("web:1", managed)}, {web("web:1", unmanaged)}}, nil, isUntouched, "web:1", nil,
 	},
 	"component is renamed": {
-		[]components{{web("web:1", managed)}}, components{renamed(web("web:1", managed), "site")}, isGone, "", []string{"site App Managed Ready"},
+		[]components{{web("web:1", managed)}}, components{
+			renamed(web("web:1", managed), "site"),
+		}, isGone, "", []string{"site App Managed Ready"},
 	},
 	"component changes its kind": {
 		[]components{{web("web:1", managed)}}, components{task("web")}, isGone, "", []string{"web At Managed Done"},
@@ -203,7 +225,8 @@ func became(platform *v1alpha1.Platform, before, app *v1alpha1.App) string {
 // childApp returns the App of a component, or nil. The Platform has the name of the namespace.
 func childApp(t *testing.T, p *framework.Installation, namespace, component string) *v1alpha1.App {
 	t.Helper()
-	app, err := p.Windlass.WindlassV1alpha1().Apps(namespace).Get(t.Context(), namespace+"-"+component, metav1.GetOptions{})
+	app, err := p.Windlass.WindlassV1alpha1().Apps(namespace).Get(t.Context(), namespace+"-"+component,
+		metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -222,11 +245,15 @@ func componentLines(platform *v1alpha1.Platform) (lines []string) {
 }
 
 // component waits until a component has a phase in the status, and returns the component's status.
-func component(t *testing.T, p *framework.Installation, platform, name string, phase v1alpha1.PlatformComponentPhase) v1alpha1.PlatformComponentStatus {
+func component(
+	t *testing.T, p *framework.Installation, platform, name string, phase v1alpha1.PlatformComponentPhase,
+) v1alpha1.PlatformComponentStatus {
 	t.Helper()
 	var found v1alpha1.PlatformComponentStatus
 	p.PlatformWith(t, platform, name+" "+string(phase), func(p *v1alpha1.Platform) bool {
-		i := slices.IndexFunc(p.Status.Components, func(c v1alpha1.PlatformComponentStatus) bool { return string(c.Name) == name })
+		i := slices.IndexFunc(p.Status.Components, func(c v1alpha1.PlatformComponentStatus) bool {
+			return string(c.Name) == name
+		})
 		if i >= 0 {
 			found = p.Status.Components[i]
 		}

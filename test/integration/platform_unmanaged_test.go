@@ -17,7 +17,8 @@ import (
 func childWrites(t *testing.T, namespace string) []string {
 	t.Helper()
 	return controllerRequests(t, shared.Cluster, func(r framework.Request) bool {
-		return r.ObjectRef.Namespace == namespace && r.ObjectRef.APIGroup == "windlass.dev" && r.ObjectRef.Resource == "apps" &&
+		return r.ObjectRef.Namespace == namespace && r.ObjectRef.APIGroup == "windlass.dev" &&
+			r.ObjectRef.Resource == "apps" &&
 			r.ObjectRef.Subresource == "" && r.Verb != "get"
 	})
 }
@@ -45,12 +46,16 @@ func editWeb(t *testing.T, namespace string, change func(*v1alpha1.App)) *v1alph
 func TestPlatformWritesNothingToUnmanagedComponent(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
-	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", managed), task("job", "web")}})
+	shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{
+		Namespace: namespace, Components: components{web("web:1", managed), task("job", "web")},
+	})
 	shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 	made := childApp(t, shared, namespace, "web")
 	setState(t, namespace, unmanaged)
 	before := childWrites(t, namespace)
-	if diff := cmp.Diff([]string{"create apps " + namespace + "/" + made.Name, "patch apps " + namespace + "/" + made.Name}, before); diff != "" {
+	if diff := cmp.Diff([]string{
+		"create apps " + namespace + "/" + made.Name, "patch apps " + namespace + "/" + made.Name,
+	}, before); diff != "" {
 		t.Errorf("writes for the creation and release of the App (-want +got):\n%s", diff)
 	}
 	edited := editWeb(t, namespace, func(app *v1alpha1.App) {
@@ -103,7 +108,9 @@ func TestManagedAdoptsOnlyFormerChildOfPlatform(t *testing.T) {
 				t.Helper()
 				setState(t, namespace, unmanaged)
 				deletePlatform(t, shared, namespace)
-				shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", unmanaged)}})
+				shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{
+					Namespace: namespace, Components: components{web("web:1", unmanaged)},
+				})
 			}, first: managed,
 		},
 		"the App has no record": {
@@ -120,7 +127,9 @@ func TestManagedAdoptsOnlyFormerChildOfPlatform(t *testing.T) {
 			if c.first == unmanaged {
 				c.theirs(t, namespace)
 			}
-			shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{web("web:1", c.first)}})
+			shared.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{
+				Namespace: namespace, Components: components{web("web:1", c.first)},
+			})
 			shared.PlatformIn(t, namespace, v1alpha1.PlatformReady)
 			if c.first == managed {
 				c.theirs(t, namespace)
@@ -156,7 +165,8 @@ func theirApp(t *testing.T, namespace string) {
 
 func deleteWeb(t *testing.T, namespace string) {
 	t.Helper()
-	if _, err := shared.Kubectl(t.Context(), "", "delete", "app", namespace+"-web", "-n", namespace, "--timeout=60s"); err != nil {
+	_, err := shared.Kubectl(t.Context(), "", "delete", "app", namespace+"-web", "-n", namespace, "--timeout=60s")
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -167,9 +177,13 @@ func TestPlatformReportsNameConflictWithChildOfOtherPlatform(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	first, second := namespace+"-a", namespace
-	shared.CreatePlatform(t, first, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{renamed(web("web:1", managed), "b")}})
+	shared.CreatePlatform(t, first, v1alpha1.PlatformSpec{
+		Namespace: namespace, Components: components{renamed(web("web:1", managed), "b")},
+	})
 	shared.PlatformIn(t, first, v1alpha1.PlatformReady)
-	shared.CreatePlatform(t, second, v1alpha1.PlatformSpec{Namespace: namespace, Components: components{renamed(web("web:2", managed), "a-b")}})
+	shared.CreatePlatform(t, second, v1alpha1.PlatformSpec{
+		Namespace: namespace, Components: components{renamed(web("web:2", managed), "a-b")},
+	})
 	shared.PlatformReason(t, second, "NameConflict")
 	deletePlatform(t, shared, second)
 	app, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Get(t.Context(), namespace+"-a-b", metav1.GetOptions{})

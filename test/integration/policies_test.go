@@ -121,8 +121,10 @@ func TestAtWarnsThatItRunsAgainWhenAppliedAgain(t *testing.T) {
 		change func(*v1.AtSpec)
 		warns  bool
 	}{
-		"no ttlSecondsAfterFinished":                      {withoutTTL, false},
-		"a deadline, but no ttlSecondsAfterFinished":      {func(s *v1.AtSpec) { s.StartingDeadlineSeconds = ptr.To[int64](60) }, false},
+		"no ttlSecondsAfterFinished": {withoutTTL, false},
+		"a deadline, but no ttlSecondsAfterFinished": {
+			func(s *v1.AtSpec) { s.StartingDeadlineSeconds = ptr.To[int64](60) }, false,
+		},
 		"ttlSecondsAfterFinished without a deadline":      {withTTL, true},
 		"a deadline of less than ttlSecondsAfterFinished": {withDeadline(59), false},
 		"a deadline of ttlSecondsAfterFinished":           {withDeadline(60), true},

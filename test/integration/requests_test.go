@@ -40,7 +40,8 @@ func requestsWith(t *testing.T, about func(framework.Request) bool) []string {
 func atAndPodWrites(t *testing.T, c *framework.Cluster) []string {
 	t.Helper()
 	return controllerRequests(t, c, func(r framework.Request) bool {
-		return slices.Contains([]string{"ats", "pods"}, r.ObjectRef.Resource) && slices.Contains([]string{"create", "update"}, r.Verb)
+		return slices.Contains([]string{"ats", "pods"}, r.ObjectRef.Resource) &&
+			slices.Contains([]string{"create", "update"}, r.Verb)
 	})
 }
 

@@ -28,7 +28,8 @@ func podCreations(t *testing.T, c *framework.Cluster) map[string]int {
 	t.Helper()
 	refused := func(code int) bool { return code >= 400 }
 	created, err := c.Requests(func(r framework.Request) bool {
-		return r.Verb == "create" && r.ObjectRef.Resource == "pods" && r.ObjectRef.Subresource == "" && !refused(r.ResponseStatus.Code)
+		return r.Verb == "create" && r.ObjectRef.Resource == "pods" && r.ObjectRef.Subresource == "" &&
+			!refused(r.ResponseStatus.Code)
 	})
 	if err != nil {
 		t.Fatalf("reading the audit log: %v", err)

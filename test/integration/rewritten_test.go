@@ -37,7 +37,8 @@ spec:
     jsonPatch:
       expression: >
         object.kind == "StatefulSet" ?
-        [JSONPatch{op: "replace", path: "/spec/template/spec/containers/0/image", value: "mirror.example.com/postgres"}] :
+        [JSONPatch{op: "replace", path: "/spec/template/spec/containers/0/image",
+        value: "mirror.example.com/postgres"}] :
         object.kind == "Deployment" ?
         [JSONPatch{op: "replace", path: "/spec/template/spec/containers/0/resources/requests/cpu", value: "200m"}] :
         has(object.metadata.labels) && "app.kubernetes.io/name" in object.metadata.labels ?

@@ -48,7 +48,8 @@ func checkRights(ctx context.Context) error {
 		delete(granted, right)
 	}
 	for _, right := range slices.Sorted(maps.Keys(granted)) {
-		if !used[right] && !strings.HasSuffix(right, "/finalizers") { // an admission plugin checks this right, so no request uses it
+		// an admission plugin checks this right, so no request uses it
+		if !used[right] && !strings.HasSuffix(right, "/finalizers") {
 			return fmt.Errorf("the controller has the unused right to %s", right)
 		}
 	}
@@ -77,7 +78,9 @@ func grantedRights(ctx context.Context) (map[string]bool, error) {
 		}
 		add(role.Rules)
 	}
-	for namespace, name := range map[string]string{"windlass-system": "windlass-controller", metav1.NamespaceSystem: "windlass-controller-cluster-lease"} {
+	for namespace, name := range map[string]string{
+		"windlass-system": "windlass-controller", metav1.NamespaceSystem: "windlass-controller-cluster-lease",
+	} {
 		role, err := shared.Kube.RbacV1().Roles(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return nil, err

@@ -26,7 +26,8 @@ func TestPostgreSQLUsesCredentialsOfSecret(t *testing.T) {
 		spec.Owner, spec.DatabaseName = owner, database
 		// Parameters that may disturb the script in the Pod, or add statements to the log.
 		spec.Parameters = map[string]v1alpha1.ParameterValue{
-			"log_statement": "all", "debug_print_parse": "on", "log_min_error_statement": "debug5", "log_min_duration_statement": "0",
+			"log_statement": "all", "debug_print_parse": "on", "log_min_error_statement": "debug5",
+			"log_min_duration_statement":    "0",
 			"default_transaction_read_only": "on", "password_encryption": "md5", "lock_timeout": "1", "search_path": "none",
 		}
 	})
@@ -58,7 +59,8 @@ func TestPostgreSQLUsesCredentialsOfSecret(t *testing.T) {
 	works("after the password was changed")
 
 	former = append(former, shared.Credentials(t, s.namespace, "shop"))
-	if err := shared.Kube.CoreV1().Secrets(s.namespace).Delete(t.Context(), "shop-credentials", metav1.DeleteOptions{}); err != nil {
+	if err := shared.Kube.CoreV1().Secrets(s.namespace).Delete(t.Context(), "shop-credentials",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.apply(t)
@@ -115,7 +117,10 @@ func TestFormerOwnerLosesTablesAndLogin(t *testing.T) {
 	become := func(database, owner string) {
 		t.Helper()
 		former = append(former, shared.Credentials(t, s.namespace, "shop"))
-		shared.UpdateDatabase(t, s.namespace, "shop", func(db *v1alpha1.Database) { db.Spec.DatabaseName, db.Spec.Owner = database, owner })
+		shared.UpdateDatabase(t, s.namespace, "shop", func(db *v1alpha1.Database) {
+			db.Spec.DatabaseName = database
+			db.Spec.Owner = owner
+		})
 		s.apply(t)
 		s.wants(t, "select current_user || ' in ' || current_database()", owner+" in "+database)
 	}
@@ -133,15 +138,18 @@ func TestFormerOwnerLosesTablesAndLogin(t *testing.T) {
 	// The script in the Pod runs as the superuser. It must not call functions that an owner has created.
 	s.admin(t, `grant create on schema public to public; grant connect on database postgres to public`)
 	secret := shared.Credentials(t, s.namespace, "shop")
-	secret.Data["uri"] = []byte(strings.Replace(string(secret.Data["uri"]), "/"+url.PathEscape("postgresql://nowhere/x"), "/postgres", 1))
+	secret.Data["uri"] = []byte(strings.Replace(string(secret.Data["uri"]),
+		"/"+url.PathEscape("postgresql://nowhere/x"), "/postgres", 1))
 	connection, err := s.connect(t, secret)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer connection.Close(context.Background())
 	for _, sql := range []string{
-		`create function public.format(text, text) returns text language sql as $$ select 'alter role "both at once" superuser'::text $$`,
-		`create function public.format(text, name) returns text language sql as $$ select 'alter role "both at once" superuser'::text $$`,
+		`create function public.format(text, text) returns text language sql as $$ select 'alter role "both at once" ` +
+			`superuser'::text $$`,
+		`create function public.format(text, name) returns text language sql as $$ select 'alter role "both at once" ` +
+			`superuser'::text $$`,
 	} {
 		if _, err := connection.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -154,7 +162,8 @@ func TestFormerOwnerLosesTablesAndLogin(t *testing.T) {
 // admin executes statements as the superuser, through the socket.
 func (s *server) admin(t *testing.T, sql string) {
 	t.Helper()
-	connection, err := pgx.Connect(t.Context(), "host="+s.pod.Path("run")+" port="+s.pod.Port+" user=postgres dbname=postgres")
+	connection, err := pgx.Connect(t.Context(),
+		"host="+s.pod.Path("run")+" port="+s.pod.Port+" user=postgres dbname=postgres")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,10 +177,13 @@ func TestInvalidPasswordKeepsServerRunning(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	former, before := shared.Credentials(t, s.namespace, "shop"), s.container(t)
-	for name, password := range map[string]string{"a line break at the end": "secret\n", "a line break inside": "a\nb", "a tab": "a\tb"} {
+	for name, password := range map[string]string{
+		"a line break at the end": "secret\n", "a line break inside": "a\nb", "a tab": "a\tb",
+	} {
 		secret := shared.Credentials(t, s.namespace, "shop")
 		secret.Data["password"] = []byte(password)
-		if _, err := shared.Kube.CoreV1().Secrets(s.namespace).Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		if _, err := shared.Kube.CoreV1().Secrets(s.namespace).Update(t.Context(), secret,
+			metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		shared.DatabaseReason(t, s.namespace, "shop", "InvalidPassword")
@@ -234,8 +246,8 @@ func (s *server) exec(t *testing.T, sql string) {
 	}
 }
 
-// TestServerStartsAfterInterruptedStart kills the container before each initdb, mv, sync, psql and postgres of the first
-// start, before some of them in a later start, and within initdb.
+// TestServerStartsAfterInterruptedStart kills the container before each initdb, mv, sync, psql and postgres of the
+// first start, before some of them in a later start, and within initdb.
 func TestServerStartsAfterInterruptedStart(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
@@ -262,8 +274,8 @@ func TestServerStartsAfterInterruptedStart(t *testing.T) {
 	s.wants(t, "select 1", "1")
 }
 
-// interrupt kills a start of the container at the nth run of a program, and then checks that the next start succeeds. If
-// fresh, the volume is empty at the interrupted start.
+// interrupt kills a start of the container at the nth run of a program, and then checks that the next start succeeds.
+// If fresh, the volume is empty at the interrupted start.
 func (s *server) interrupt(t *testing.T, program string, n int, fresh bool) {
 	t.Helper()
 	s.running.Kill()
@@ -272,7 +284,8 @@ func (s *server) interrupt(t *testing.T, program string, n int, fresh bool) {
 	}
 	s.pod.Hold(t, program, n)
 	s.launch(t)
-	s.eventually(t, fmt.Sprintf("the start to reach run %d of %s, with an empty volume: %t", n, program, fresh), s.pod.Held)
+	s.eventually(t, fmt.Sprintf("the start to reach run %d of %s, with an empty volume: %t", n, program, fresh),
+		s.pod.Held)
 	s.running.Kill()
 	s.start(t)
 	s.wants(t, "select 1", "1")
@@ -325,7 +338,9 @@ func TestScriptRefusesForeignData(t *testing.T) {
 	shared.UpdateDatabase(t, s.namespace, "shop", func(db *v1alpha1.Database) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"shared_buffers": "nonsense"}
 	})
-	framework.Eventually(t, "the settings to change", func(context.Context) (bool, error) { return settingsRevision(t, s.namespace) != s.mounted, nil })
+	framework.Eventually(t, "the settings to change", func(context.Context) (bool, error) {
+		return settingsRevision(t, s.namespace) != s.mounted, nil
+	})
 	if err := os.Remove(filepath.Join(data, "windlass.accepted")); err != nil { // as if the server had never started
 		t.Fatal(err)
 	}

@@ -165,7 +165,8 @@ func (s *server) refuses(t *testing.T, credentials *corev1.Secret) {
 	if err == nil {
 		_ = connection.Close(context.Background())
 		t.Error("the server accepts former credentials")
-	} else if !strings.Contains(err.Error(), "28P01") && !strings.Contains(err.Error(), "28000") { // invalid password, invalid authorization
+		// invalid password, invalid authorization
+	} else if !strings.Contains(err.Error(), "28P01") && !strings.Contains(err.Error(), "28000") {
 		t.Errorf("connecting with former credentials: got %v, want an authentication error", err)
 	}
 }
@@ -206,7 +207,8 @@ func settingsRevision(t *testing.T, namespace string) string {
 func (s *server) psql(t *testing.T, credentials *corev1.Secret) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pgpass")
-	line := strings.Replace(string(credentials.Data["pgpass"]), string(credentials.Data["host"])+":5432:", "127.0.0.1:"+s.pod.Port+":", 1)
+	line := strings.Replace(string(credentials.Data["pgpass"]), string(credentials.Data["host"])+":5432:",
+		"127.0.0.1:"+s.pod.Port+":", 1)
 	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -214,8 +216,12 @@ func (s *server) psql(t *testing.T, credentials *corev1.Secret) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), filepath.Join(programs.Dir, "psql"), "--no-password", "--no-psqlrc", "--tuples-only", "--no-align", "--command=select 1")
-	command.Env = []string{"PGPASSFILE=" + file, "PGHOST=127.0.0.1", "PGPORT=" + s.pod.Port, "PGUSER=" + string(credentials.Data["username"]), "PGDATABASE=" + string(credentials.Data["dbname"])}
+	command := exec.CommandContext(t.Context(), filepath.Join(programs.Dir, "psql"), "--no-password", "--no-psqlrc",
+		"--tuples-only", "--no-align", "--command=select 1")
+	command.Env = []string{
+		"PGPASSFILE=" + file, "PGHOST=127.0.0.1", "PGPORT=" + s.pod.Port,
+		"PGUSER=" + string(credentials.Data["username"]), "PGDATABASE=" + string(credentials.Data["dbname"]),
+	}
 	output, err := command.CombinedOutput()
 	if err != nil {
 		t.Errorf("psql: %v: %s", err, output)

@@ -63,7 +63,8 @@ func TestStartedAtRefusesChangesThatCannotTakeEffect(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	ats := shared.Windlass.CnatV1().Ats(namespace)
 	dryRun := metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}
-	const sentence = " cannot be changed once the command has started; create another At, or delete this one and create it again"
+	const sentence = " cannot be changed once the command has started; create another At, or delete this one and " +
+		"create it again"
 	for phase, c := range map[v1.AtPhase]struct {
 		command string
 		allowed []string
@@ -117,12 +118,14 @@ func TestStartedAtRefusesChangesThatCannotTakeEffect(t *testing.T) {
 			}
 		}
 		for _, spec := range []string{`{"command":"other"}`, `{"schedule":"2021-01-01T00:00:00Z"}`} {
-			_, err := shared.Kubectl(t.Context(), "", "patch", "-n", namespace, "ats.v1alpha1.cnat.programming-kubernetes.info/"+name, "--type=merge", "-p", `{"spec":`+spec+`}`)
+			_, err := shared.Kubectl(t.Context(), "", "patch", "-n", namespace,
+				"ats.v1alpha1.cnat.programming-kubernetes.info/"+name, "--type=merge", "-p", `{"spec":`+spec+`}`)
 			if err == nil || !strings.Contains(err.Error(), sentence) {
 				t.Errorf("changing %s as v1alpha1 of an At that is %s: got %v, want %q", spec, phase, err, sentence)
 			}
 		}
-		if _, err := shared.Kubectl(t.Context(), "", "label", "-n", namespace, "ats.v1alpha1.cnat.programming-kubernetes.info/"+name, "team=a"); err != nil {
+		if _, err := shared.Kubectl(t.Context(), "", "label", "-n", namespace,
+			"ats.v1alpha1.cnat.programming-kubernetes.info/"+name, "team=a"); err != nil {
 			t.Errorf("adding a label as v1alpha1 to an At that is %s: %v", phase, err)
 		}
 	}

@@ -29,9 +29,9 @@ const formerRelease = "e4342f8"
 // back.
 var writesOfAnUpgrade, writesOfARollback []string
 
-// TestUpgradeAndRollbackRestartNothing upgrades the operator in a cluster with objects of every kind: Ready objects whose
-// specs set every field, an At that is Done, and an At that is Pending. The new version loses all objects of its own, and
-// is installed again. The test then goes back to the former release.
+// TestUpgradeAndRollbackRestartNothing upgrades the operator in a cluster with objects of every kind: Ready objects
+// whose specs set every field, an At that is Done, and an At that is Pending. The new version loses all objects of its
+// own, and is installed again. The test then goes back to the former release.
 func TestUpgradeAndRollbackRestartNothing(t *testing.T) {
 	t.Parallel()
 	from := os.Getenv("UPGRADE_FROM")
@@ -91,10 +91,13 @@ func (u *upgrade) populate(t *testing.T) {
 	u.InPhase(t, "default", "pending", v1.AtPending)
 }
 
-// loseOperator deletes the namespace of the operator and its Lease of the cluster, and applies the manifests in root again.
+// loseOperator deletes the namespace of the operator and its Lease of the cluster, and applies the manifests in root
+// again.
 func (u *upgrade) loseOperator(t *testing.T, root string) {
 	t.Helper()
-	for _, lost := range [][]string{{"namespace", "windlass-system"}, {"--namespace", "kube-system", "lease", "windlass-controller"}} {
+	for _, lost := range [][]string{
+		{"namespace", "windlass-system"}, {"--namespace", "kube-system", "lease", "windlass-controller"},
+	} {
 		if _, err := u.Kubectl(t.Context(), "", append([]string{"delete"}, lost...)...); err != nil {
 			t.Fatal(err)
 		}
@@ -108,8 +111,11 @@ func (u *upgrade) loseOperator(t *testing.T, root string) {
 func (u *upgrade) run(t *testing.T, next *framework.Process, name string, writes []string) {
 	t.Helper()
 	for _, kind := range []string{"app", "database", "externaldatabase", "platform", "at"} {
-		reconciled := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + kind + `",result="(requeue_after|success)"\} [1-9]`)
-		framework.Eventually(t, kind+" to be reconciled", func(context.Context) (bool, error) { return reconciled.MatchString(next.Get(t, "/metrics")), nil })
+		reconciled := regexp.MustCompile(`controller_runtime_reconcile_total\{controller="` + kind +
+			`",result="(requeue_after|success)"\} [1-9]`)
+		framework.Eventually(t, kind+" to be reconciled", func(context.Context) (bool, error) {
+			return reconciled.MatchString(next.Get(t, "/metrics")), nil
+		})
 	}
 	// Wait for a new App and a new Database, so that the workers have time to reconcile the existing objects too.
 	u.CreateApp(t, "default", name, smallest())
@@ -120,7 +126,8 @@ func (u *upgrade) run(t *testing.T, next *framework.Process, name string, writes
 		o.ready(t, u.Installation, "by-"+o.name)
 	}
 	for _, version := range []string{"v1", "v1alpha1"} {
-		names, err := u.Kubectl(t.Context(), "", "get", "ats."+version+".cnat.programming-kubernetes.info", "-n", "default", "-o", "name")
+		names, err := u.Kubectl(t.Context(), "", "get", "ats."+version+".cnat.programming-kubernetes.info", "-n",
+			"default", "-o", "name")
 		if err != nil || strings.Count(names, "\n") != 2 {
 			t.Errorf("%s: listing Ats as %s: %q, %v", name, version, names, err)
 		}
@@ -140,7 +147,8 @@ func (u *upgrade) run(t *testing.T, next *framework.Process, name string, writes
 func (u *upgrade) writes(t *testing.T) []string {
 	t.Helper()
 	return controllerRequests(t, u.Cluster, func(r framework.Request) bool {
-		ofObjects := strings.HasPrefix(r.ObjectRef.Namespace, "by-") || strings.HasPrefix(r.ObjectRef.Name, "by-") || r.ObjectRef.Namespace == "default"
+		ofObjects := strings.HasPrefix(r.ObjectRef.Namespace, "by-") || strings.HasPrefix(r.ObjectRef.Name, "by-") ||
+			r.ObjectRef.Namespace == "default"
 		reads := r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
 		return ofObjects && !reads && r.ObjectRef.Resource != "events"
 	})
@@ -171,7 +179,8 @@ func (u *upgrade) workloads(t *testing.T) map[string]int64 {
 	return found
 }
 
-// checkRestarts compares the workloads with those before, and returns them. A kind whose Pods were replaced must be named.
+// checkRestarts compares the workloads with those before, and returns them. A kind whose Pods were replaced must be
+// named.
 func (u *upgrade) checkRestarts(t *testing.T, before map[string]int64, named map[string]bool) map[string]int64 {
 	t.Helper()
 	now, restarted := u.workloads(t), map[string]bool{}
@@ -196,8 +205,13 @@ func (u *upgrade) checkRestarts(t *testing.T, before map[string]int64, named map
 // states returns the status and the lastTransitionTime of the condition Ready of each object.
 func (u *upgrade) states(t *testing.T) string {
 	t.Helper()
-	states, err := u.Kubectl(t.Context(), "", "get", "apps.windlass.dev,databases,externaldatabases,ats,platforms", "--all-namespaces", "--field-selector", "metadata.name!=upgraded,metadata.name!=recovered,metadata.name!=rolled-back,metadata.name!=upgraded-db,metadata.name!=recovered-db,metadata.name!=rolled-back-db",
-		"-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.status.phase} {.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].lastTransitionTime}{"\n"}{end}`)
+	states, err := u.Kubectl(t.Context(), "", "get", "apps.windlass.dev,databases,externaldatabases,ats,platforms",
+		"--all-namespaces", "--field-selector",
+		"metadata.name!=upgraded,metadata.name!=recovered,metadata.name!=rolled-back,"+
+			"metadata.name!=upgraded-db,metadata.name!=recovered-db,metadata.name!=rolled-back-db",
+		"-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.status.phase} `+
+			`{.status.conditions[?(@.type=="Ready")].status} `+
+			`{.status.conditions[?(@.type=="Ready")].lastTransitionTime}{"\n"}{end}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,8 +250,11 @@ func namedRestarts(newest, heading string) map[string]bool {
 
 func TestRestartsAreReadBelowTheirHeading(t *testing.T) {
 	t.Parallel()
-	const newest = "[0.3.0]\n\n### Restarts\n\n* **Database**: for another image.\n\n### Restarts after a rollback\n\n* **App**: for a token.\n\n### Added\n\n* **At**: not here\n"
-	for heading, want := range map[string]map[string]bool{"Restarts": {"Database": true}, "Restarts after a rollback": {"App": true}, "Fixed": {}} {
+	const newest = "[0.3.0]\n\n### Restarts\n\n* **Database**: for another image.\n\n### Restarts after a " +
+		"rollback\n\n* **App**: for a token.\n\n### Added\n\n* **At**: not here\n"
+	for heading, want := range map[string]map[string]bool{
+		"Restarts": {"Database": true}, "Restarts after a rollback": {"App": true}, "Fixed": {},
+	} {
 		if diff := cmp.Diff(want, namedRestarts(newest, heading)); diff != "" {
 			t.Errorf("below %s (-want +got):\n%s", heading, diff)
 		}

@@ -25,7 +25,8 @@ func TestWebhookServesReadsDuringCertificateRenewal(t *testing.T) {
 	for range 2 {
 		readers.Go(func() {
 			for reading.Err() == nil {
-				if _, err := shared.Windlass.CnatV1alpha1().Ats(namespace).Get(t.Context(), "read", metav1.GetOptions{}); err != nil {
+				if _, err := shared.Windlass.CnatV1alpha1().Ats(namespace).Get(t.Context(), "read",
+					metav1.GetOptions{}); err != nil {
 					t.Errorf("reading an At as v1alpha1: %v", err)
 				}
 				reads.Add(1)
@@ -42,13 +43,17 @@ func TestWebhookServesReadsDuringCertificateRenewal(t *testing.T) {
 	}
 	before := secret.Data[corev1.TLSCertKey]
 	// The operator renews an unreadable certificate in the same way as a certificate that expires soon.
-	if _, err := secrets.Patch(t.Context(), secret.Name, types.MergePatchType, []byte(`{"data":{"tls.crt":"YnJva2Vu"}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := secrets.Patch(t.Context(), secret.Name, types.MergePatchType,
+		[]byte(`{"data":{"tls.crt":"YnJva2Vu"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatalf("breaking the certificate: %v", err)
 	}
 	framework.Eventually(t, "a new certificate", func(ctx context.Context) (bool, error) {
 		secret, err := secrets.Get(ctx, secret.Name, metav1.GetOptions{})
-		return err == nil && bytes.HasPrefix(secret.Data[corev1.TLSCertKey], []byte("-----BEGIN")) && !bytes.Equal(secret.Data[corev1.TLSCertKey], before), err
+		return err == nil && bytes.HasPrefix(secret.Data[corev1.TLSCertKey], []byte("-----BEGIN")) &&
+			!bytes.Equal(secret.Data[corev1.TLSCertKey], before), err
 	})
 	seen := reads.Load()
-	framework.Eventually(t, "reads with the new certificate", func(context.Context) (bool, error) { return reads.Load() > seen+100, nil })
+	framework.Eventually(t, "reads with the new certificate", func(context.Context) (bool, error) {
+		return reads.Load() > seen+100, nil
+	})
 }
