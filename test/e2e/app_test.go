@@ -29,7 +29,8 @@ func TestAppServesHTTPAndMountsConfig(t *testing.T) {
 		Config: map[string]string{"greeting": "Hello"},
 	})
 	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
-	if _, err := kubectl(t.Context(), "", "get", "--raw", "/api/v1/namespaces/"+namespace+"/services/web:http/proxy/"); err != nil {
+	if _, err := kubectl(t.Context(), "", "get", "--raw",
+		"/api/v1/namespaces/"+namespace+"/services/web:http/proxy/"); err != nil {
 		t.Errorf("getting / through the Service of the App: %v", err)
 	}
 	if got := greeting(t, namespace); got != "Hello" {
@@ -72,17 +73,24 @@ func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 			v1alpha1.AppSpec{Image: missingImage}, "ImagePullBackOff", missingImage,
 		},
 		"an image that runs as root": {
-			v1alpha1.AppSpec{Image: atImage(), Command: []string{"sleep", "600"}}, "CreateContainerConfigError", "image will run as root",
+			v1alpha1.AppSpec{Image: atImage(), Command: []string{"sleep", "600"}}, "CreateContainerConfigError",
+			"image will run as root",
 		},
 		"a container that crashes": {
-			v1alpha1.AppSpec{Image: appImage(), Command: []string{"sh", "-c", "echo starting; echo there is no database >&2; exit 3"}},
+			v1alpha1.AppSpec{
+				Image: appImage(), Command: []string{"sh", "-c", "echo starting; echo there is no database >&2; exit 3"},
+			},
 			"CrashLoopBackOff", "the container ended with exit code 3. 1 of 1 new Pods have a problem; 0 Pods are ready.",
 		},
 		"a command that does not exist": {
 			v1alpha1.AppSpec{Image: appImage(), Command: []string{"/no/such/thing"}}, "CrashLoopBackOff", "no such file",
 		},
 		"a Pod that is too large for every node": {
-			v1alpha1.AppSpec{Image: appImage(), Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5000")}}},
+			v1alpha1.AppSpec{
+				Image: appImage(), Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5000")},
+				},
+			},
 			"Unschedulable", "Insufficient cpu",
 		},
 	} {
@@ -108,7 +116,9 @@ func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 func TestCrashLoopCostsFewStatusWrites(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
-	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: appImage(), Command: []string{"sh", "-c", "sleep 1; date +%s%N >&2; exit 3"}})
+	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{
+		Image: appImage(), Command: []string{"sh", "-c", "sleep 1; date +%s%N >&2; exit 3"},
+	})
 	before := here.AppReason(t, namespace, "web", "CrashLoopBackOff")
 	framework.Eventually(t, "three more crashes", func(ctx context.Context) (bool, error) {
 		pods, err := here.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
@@ -124,7 +134,9 @@ func TestCrashLoopCostsFewStatusWrites(t *testing.T) {
 func TestAppThatCrashesAfterSomeSecondsIsNeverReady(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
-	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: appImage(), Command: []string{"sh", "-c", "sleep 3; exit 3"}})
+	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{
+		Image: appImage(), Command: []string{"sh", "-c", "sleep 3; exit 3"},
+	})
 	app := here.AppReason(t, namespace, "web", "CrashLoopBackOff")
 	if app.Status.LastAvailable != nil {
 		t.Errorf("the App was Ready before it crashed: %+v", app.Status)
@@ -134,8 +146,13 @@ func TestAppThatCrashesAfterSomeSecondsIsNeverReady(t *testing.T) {
 func TestAppReportsQuota(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "small"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
-	if _, err := here.Kube.CoreV1().ResourceQuotas(namespace).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "small"}, Spec: corev1.ResourceQuotaSpec{
+			Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")},
+		},
+	}
+	_, err := here.Kube.CoreV1().ResourceQuotas(namespace).Create(t.Context(), quota, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: appImage()})
@@ -149,7 +166,9 @@ func TestAppReportsQuota(t *testing.T) {
 func TestRolloutUndoIsChangedBackWithWarning(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
-	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: appImage(), Args: []string{}, Env: []corev1.EnvVar{{Name: "RELEASE", Value: "1"}}})
+	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{
+		Image: appImage(), Args: []string{}, Env: []corev1.EnvVar{{Name: "RELEASE", Value: "1"}},
+	})
 	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
 	here.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) { app.Spec.Env[0].Value = "2" })
 	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
@@ -157,11 +176,13 @@ func TestRolloutUndoIsChangedBackWithWarning(t *testing.T) {
 		t.Fatal(err)
 	}
 	framework.Eventually(t, "the Event TemplateReverted", func(ctx context.Context) (bool, error) {
-		events, err := kubectl(ctx, "", "get", "events", "-n", namespace, "-o", `jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\n"}{end}`)
+		events, err := kubectl(ctx, "", "get", "events", "-n", namespace, "-o",
+			`jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\n"}{end}`)
 		return strings.Contains(events, "Warning TemplateReverted: "), err
 	})
 	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
-	release, err := kubectl(t.Context(), "", "get", "deployment", "web", "-n", namespace, "-o", "jsonpath={.spec.template.spec.containers[0].env[0].value}")
+	release, err := kubectl(t.Context(), "", "get", "deployment", "web", "-n", namespace, "-o",
+		"jsonpath={.spec.template.spec.containers[0].env[0].value}")
 	if err != nil || release != "2" {
 		t.Errorf("the Deployment has release %q, want 2: %v", release, err)
 	}
@@ -178,7 +199,9 @@ func TestAppWaitsUntilItsDatabaseIsReady(t *testing.T) {
 	here.CreateDatabase(t, namespace, "shop", postgresSpec())
 	here.AppReason(t, namespace, "web", "DatabaseNotReady")
 	app := here.AppIn(t, namespace, "web", v1alpha1.AppReady)
-	pods, err := here.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "windlass.dev/app=web"})
+	pods, err := here.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{
+		LabelSelector: "windlass.dev/app=web",
+	})
 	if err != nil || len(pods.Items) != 1 {
 		t.Fatalf("got %d Pods of App %s, want 1: %v", len(pods.Items), app.Name, err)
 	}

@@ -24,7 +24,8 @@ func ended(at *v1.At) string {
 	if at.Status.ExitCode != nil {
 		code = fmt.Sprint(*at.Status.ExitCode)
 	}
-	return fmt.Sprintf("Complete %q, Failed %q, exit code %s, failed %d", framework.Reason(at, v1.AtComplete), framework.Reason(at, v1.AtFailed), code, at.Status.Failed)
+	return fmt.Sprintf("Complete %q, Failed %q, exit code %s, failed %d", framework.Reason(at, v1.AtComplete),
+		framework.Reason(at, v1.AtFailed), code, at.Status.Failed)
 }
 
 func TestAtRunsCommand(t *testing.T) {
@@ -41,15 +42,18 @@ func TestAtRunsCommand(t *testing.T) {
 			line: "echo Oh; exit 3", ended: `Complete "", Failed "BackoffLimitExceeded", exit code 3, failed 1`, logs: "Oh\n",
 		},
 		"it does not exist": {
-			change: func(at *v1.At) { at.Spec.Command = []string{"/no/such/thing"} }, ended: `Complete "", Failed "BackoffLimitExceeded", exit code 128, failed 1`,
-			logs: "none",
+			change: func(at *v1.At) { at.Spec.Command = []string{"/no/such/thing"} },
+			ended:  `Complete "", Failed "BackoffLimitExceeded", exit code 128, failed 1`,
+			logs:   "none",
 		},
 		"it succeeds at the second attempt": {
 			line: `echo "attempt $ATTEMPT"; test "$ATTEMPT" -ge 1`,
 			change: func(at *v1.At) {
 				at.Spec.BackoffLimit = ptr.To[int32](2)
 				at.Spec.Env = []corev1.EnvVar{{Name: "ATTEMPT", ValueFrom: &corev1.EnvVarSource{
-					FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['cnat.programming-kubernetes.info/attempt']"},
+					FieldRef: &corev1.ObjectFieldSelector{
+						FieldPath: "metadata.annotations['cnat.programming-kubernetes.info/attempt']",
+					},
 				}}}
 			},
 			ended: `Complete "CommandSucceeded", Failed "", exit code 0, failed 1`, logs: "attempt 1\n",
@@ -58,7 +62,9 @@ func TestAtRunsCommand(t *testing.T) {
 			change: func(at *v1.At) {
 				at.Spec.Command, at.Spec.Args = []string{"sh", "-c"}, []string{`echo "$GREETING, $WHOM"`}
 				at.Spec.Env = []corev1.EnvVar{{Name: "GREETING", Value: "Hello"}}
-				at.Spec.EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}}
+				at.Spec.EnvFrom = []corev1.EnvFromSource{
+					{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}},
+				}
 			},
 			ended: `Complete "CommandSucceeded", Failed "", exit code 0, failed 0`, logs: "Hello, world\n",
 		},
@@ -70,8 +76,11 @@ func TestAtRunsCommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := here.NewNamespace(t)
-			settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"WHOM": "world"}}
-			if _, err := here.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), settings, metav1.CreateOptions{}); err != nil {
+			settings := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"WHOM": "world"},
+			}
+			_, err := here.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), settings, metav1.CreateOptions{})
+			if err != nil {
 				t.Fatalf("creating a ConfigMap: %v", err)
 			}
 			here.Create(t, namespace, "command", c.line, c.change)
@@ -91,13 +100,15 @@ func TestAtRunsCommand(t *testing.T) {
 func TestAtEndsCommandAfterDeadlineAndKeepsItsLog(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
-	here.Create(t, namespace, "long", "trap 'exit 1' TERM; echo still working; while true; do sleep 1; done", func(at *v1.At) { at.Spec.ActiveDeadlineSeconds = ptr.To[int64](3) })
+	here.Create(t, namespace, "long", "trap 'exit 1' TERM; echo still working; while true; do sleep 1; done",
+		func(at *v1.At) { at.Spec.ActiveDeadlineSeconds = ptr.To[int64](3) })
 	at := here.InPhase(t, namespace, "long", v1.AtDone)
 	t.Logf("%s: %s", ended(at), meta.FindStatusCondition(at.Status.Conditions, v1.AtFailed).Message)
 	if got, want := ended(at), `Complete "", Failed "DeadlineExceeded", exit code 1, failed 0`; got != want {
 		t.Errorf("the At ended with %s, want %s", got, want)
 	}
-	if message := meta.FindStatusCondition(at.Status.Conditions, v1.AtFailed).Message; !strings.HasSuffix(message, "The last line of its log: still working") {
+	message := meta.FindStatusCondition(at.Status.Conditions, v1.AtFailed).Message
+	if !strings.HasSuffix(message, "The last line of its log: still working") {
 		t.Errorf("the message has no line of the log: %s", message)
 	}
 	if got := logs(t, namespace, "long"); got != "still working\n" {
@@ -109,10 +120,13 @@ func TestAtWhoseStartingDeadlineHasPassedNeverRuns(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
 	here.Create(t, namespace, "late", "sleep 600", func(at *v1.At) { at.Spec.StartingDeadlineSeconds = ptr.To[int64](5) })
-	if got, want := ended(here.InPhase(t, namespace, "late", v1.AtDone)), `Complete "", Failed "DeadlineExceeded", exit code none, failed 0`; got != want {
+	got := ended(here.InPhase(t, namespace, "late", v1.AtDone))
+	want := `Complete "", Failed "DeadlineExceeded", exit code none, failed 0`
+	if got != want {
 		t.Errorf("the At ended with %s, want %s", got, want)
 	}
-	if _, err := here.Kube.CoreV1().Pods(namespace).Get(t.Context(), "late-pod", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	_, err := here.Kube.CoreV1().Pods(namespace).Get(t.Context(), "late-pod", metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
 		t.Errorf("the At has a Pod: %v", err)
 	}
 }
@@ -130,9 +144,11 @@ func TestAtReportsImagePullFailure(t *testing.T) {
 			return false, err
 		}
 		progressing := meta.FindStatusCondition(at.Status.Conditions, "Progressing")
-		return progressing != nil && progressing.Reason == "PodNotStarting" && strings.Contains(progressing.Message, missingImage), nil
+		return progressing != nil && progressing.Reason == "PodNotStarting" &&
+			strings.Contains(progressing.Message, missingImage), nil
 	})
-	message := meta.FindStatusCondition(here.InPhase(t, namespace, "stuck", v1.AtDone).Status.Conditions, v1.AtFailed).Message
+	message := meta.FindStatusCondition(here.InPhase(t, namespace, "stuck", v1.AtDone).Status.Conditions,
+		v1.AtFailed).Message
 	t.Log(message)
 	if !strings.HasPrefix(message, "The command did not end within 15 s. Pod stuck-pod does not start: ") {
 		t.Errorf("after the deadline the message is %q", message)

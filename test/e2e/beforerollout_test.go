@@ -32,11 +32,13 @@ func TestBeforeRolloutHoldsReleaseThatFails(t *testing.T) {
 		app.Spec.BeforeRollout = command("sleep 2; echo starting; echo there is no table orders; exit 3")
 	})
 	running := here.AppReason(t, namespace, "web", "BeforeRolloutRunning")
-	t.Logf("while the command runs: phase %s, Ready: %s", running.Status.Phase, meta.FindStatusCondition(running.Status.Conditions, "Ready").Message)
+	t.Logf("while the command runs: phase %s, Ready: %s", running.Status.Phase,
+		meta.FindStatusCondition(running.Status.Conditions, "Ready").Message)
 	failed := here.AppReason(t, namespace, "web", "BeforeRolloutFailed")
 	message := meta.FindStatusCondition(failed.Status.Conditions, "Ready").Message
 	t.Logf("after the command: phase %s, Ready: %s", failed.Status.Phase, message)
-	if !strings.Contains(message, "exit code 3") || !strings.HasSuffix(message, "The last line of its log: there is no table orders") {
+	if !strings.Contains(message, "exit code 3") ||
+		!strings.HasSuffix(message, "The last line of its log: there is no table orders") {
 		t.Errorf("the message does not say why the command failed: %s", message)
 	}
 	if now := podsOfApp(t, namespace); now != pod {
@@ -57,12 +59,14 @@ func TestBeforeRolloutHoldsReleaseThatFails(t *testing.T) {
 		t.Errorf("the file of the new Pod is %q, want Goodbye", got)
 	}
 	for _, run := range ready.Status.BeforeRolloutRuns {
-		t.Logf("run: %s, exit code %d, from %s to %s: %s", run.Phase, *run.ExitCode, run.StartTime.UTC(), run.CompletionTime.UTC(), run.Message)
+		t.Logf("run: %s, exit code %d, from %s to %s: %s", run.Phase, *run.ExitCode, run.StartTime.UTC(),
+			run.CompletionTime.UTC(), run.Message)
 	}
 	if len(ready.Status.BeforeRolloutRuns) != 3 {
 		t.Errorf("there were %d runs, want 3", len(ready.Status.BeforeRolloutRuns))
 	}
-	events, err := kubectl(t.Context(), "", "get", "events", "-n", namespace, "--field-selector", "involvedObject.kind=App", "-o", `jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\n"}{end}`)
+	events, err := kubectl(t.Context(), "", "get", "events", "-n", namespace, "--field-selector",
+		"involvedObject.kind=App", "-o", `jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\n"}{end}`)
 	t.Logf("Events of the App (%v):\n%s", err, events)
 	if !strings.Contains(events, "Warning BeforeRolloutFailed") {
 		t.Error("no Warning says that the command failed")

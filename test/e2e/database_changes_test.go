@@ -29,7 +29,9 @@ const serverStart = "select pg_postmaster_start_time()"
 // keepSecret copies the credentials of the Database to another Secret, and returns its name.
 func (d *database) keepSecret(t *testing.T) string {
 	t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "former-"}, Data: here.Credentials(t, d.namespace, "shop").Data}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "former-"}, Data: here.Credentials(t, d.namespace, "shop").Data,
+	}
 	secret, err := here.Kube.CoreV1().Secrets(d.namespace).Create(t.Context(), secret, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +89,10 @@ func TestDatabaseReportsServerThatDoesNotStart(t *testing.T) {
 	spec.Parameters = map[string]v1alpha1.ParameterValue{"shared_buffers": "nonsense"}
 	here.CreateDatabase(t, d.namespace, "shop", spec)
 	failed := here.DatabaseReason(t, d.namespace, "shop", "CrashLoopBackOff")
-	if ready := meta.FindStatusCondition(failed.Status.Conditions, "Ready"); failed.Status.Phase != v1alpha1.DatabaseFailed || !strings.HasPrefix(ready.Message, `PostgreSQL does not start: invalid value for parameter "shared_buffers": "nonsense".`) {
+	if ready := meta.FindStatusCondition(failed.Status.Conditions,
+		"Ready"); failed.Status.Phase != v1alpha1.DatabaseFailed ||
+		!strings.HasPrefix(ready.Message,
+			`PostgreSQL does not start: invalid value for parameter "shared_buffers": "nonsense".`) {
 		t.Errorf("the phase is %s, with the message %q", failed.Status.Phase, ready.Message)
 	}
 	if log := d.kubectl(t, "logs", "shop-0"); !strings.Contains(log, `invalid value for parameter "shared_buffers"`) {
@@ -111,7 +116,8 @@ func TestRefusedParameterLeavesServerRunning(t *testing.T) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "nonsense"}
 	})
 	refused := here.DatabaseReason(t, d.namespace, "shop", "SettingsRefused")
-	if ready := meta.FindStatusCondition(refused.Status.Conditions, "Ready"); !strings.Contains(ready.Message, `invalid value for parameter "work_mem": "nonsense"`) {
+	if ready := meta.FindStatusCondition(refused.Status.Conditions, "Ready"); !strings.Contains(ready.Message,
+		`invalid value for parameter "work_mem": "nonsense"`) {
 		t.Errorf("the message is %q", ready.Message)
 	}
 	d.wantQuery(t, "with a refused parameter", serverStart, start)
@@ -132,10 +138,13 @@ type attempts struct {
 	lines      []string // of the failed ones
 }
 
-// follow reads the logs of all Pods of an App until the test ends. Each line that does not begin with "ok" is a failure.
+// follow reads the logs of all Pods of an App until the test ends. Each line that does not begin with "ok" is a
+// failure.
 func (a *attempts) follow(t *testing.T, namespace, name string) {
 	t.Helper()
-	watch, err := here.Kube.CoreV1().Pods(namespace).Watch(t.Context(), metav1.ListOptions{LabelSelector: "windlass.dev/app=" + name})
+	watch, err := here.Kube.CoreV1().Pods(namespace).Watch(t.Context(), metav1.ListOptions{
+		LabelSelector: "windlass.dev/app=" + name,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,11 +206,12 @@ func (a *attempts) passed(t *testing.T, when string, more int) {
 const client = `
 trap 'exit 0' TERM
 while :; do
-  out=$(psql "$DATABASE_URL" -qAt -v ON_ERROR_STOP=1 -c "insert into rows values ('$HOSTNAME')" 2>&1) && echo ok || echo "failed:" $out
+  out=$(psql "$DATABASE_URL" -qAt -v ON_ERROR_STOP=1 -c "insert into rows values ('$HOSTNAME')" 2>&1) &&
+  echo ok || echo "failed:" $out
 done`
 
-// TestRotationAndReloadUnderApp rotates the credentials, and changes a parameter, under an App whose Pods log in as fast
-// as they can.
+// TestRotationAndReloadUnderApp rotates the credentials, and changes a parameter, under an App whose Pods log in as
+// fast as they can.
 func TestRotationAndReloadUnderApp(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -222,7 +232,8 @@ func TestRotationAndReloadUnderApp(t *testing.T) {
 		d.kubectl(t, "annotate", "database", "shop", "--overwrite", "windlass.dev/rotate-credentials="+strconv.Itoa(rotation))
 		here.DatabaseWith(t, d.namespace, "shop", "rotated", func(db *v1alpha1.Database) bool {
 			c := db.Status.Credentials
-			return c != nil && c.LastRotationTime != nil && c.FormerUsername == "" && c.WaitingFor == "" && c.Username == "app-login"+strconv.Itoa(rotation%2+1)
+			return c != nil && c.LastRotationTime != nil && c.FormerUsername == "" && c.WaitingFor == "" &&
+				c.Username == "app-login"+strconv.Itoa(rotation%2+1)
 		})
 		logins.passed(t, fmt.Sprintf("after rotation %d", rotation+1), 10)
 	}
@@ -259,13 +270,19 @@ func TestKilledServerLosesNoRow(t *testing.T) {
 	here.CreateApp(t, d.namespace, "client", v1alpha1.AppSpec{
 		Image: psqlImage(), DatabaseRef: &v1alpha1.DatabaseReference{Name: "shop"},
 		Command: []string{"sh", "-c", `trap 'exit 0' TERM; n=0
-while :; do n=$((n + 1)); psql "$DATABASE_URL" -qAt -v ON_ERROR_STOP=1 -c "insert into rows values ('$HOSTNAME $n')" >/dev/null 2>&1 && echo "ok $n" || sleep 0.1; done`},
+while :; do
+  n=$((n + 1))
+  psql "$DATABASE_URL" -qAt -v ON_ERROR_STOP=1 -c "insert into rows values ('$HOSTNAME $n')" >/dev/null 2>&1 &&
+    echo "ok $n" || sleep 0.1
+done`},
 	})
 	here.AppIn(t, d.namespace, "client", v1alpha1.AppReady)
 	writes.passed(t, "before the server is killed", 10)
 	d.kubectl(t, "exec", "shop-0", "--", "sh", "-c", `kill -KILL "$(head -n 1 "$PGDATA/postmaster.pid")"`)
 	killed := time.Now()
-	framework.Eventually(t, "the container to be restarted", func(context.Context) (bool, error) { return restarts() > before, nil })
+	framework.Eventually(t, "the container to be restarted", func(context.Context) (bool, error) {
+		return restarts() > before, nil
+	})
 	writes.passed(t, "after the server was killed", 1)
 	t.Logf("the server served again %s after SIGKILL", time.Since(killed).Round(100*time.Millisecond))
 	writes.passed(t, "later", 10)

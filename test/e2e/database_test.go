@@ -48,7 +48,8 @@ func (d *database) ready(t *testing.T) {
 	t.Helper()
 	here.DatabaseWith(t, d.namespace, "shop", "Ready with the newest settings", func(db *v1alpha1.Database) bool {
 		is := db.Status.Conditions
-		return meta.IsStatusConditionTrue(is, "Ready") && meta.IsStatusConditionFalse(is, "Progressing") && meta.IsStatusConditionFalse(is, "Degraded")
+		return meta.IsStatusConditionTrue(is, "Ready") && meta.IsStatusConditionFalse(is, "Progressing") &&
+			meta.IsStatusConditionFalse(is, "Degraded")
 	})
 }
 
@@ -60,7 +61,9 @@ func (d *database) query(t *testing.T, secret, sql string) (output string, faile
 	name := fmt.Sprintf("query-%d", d.queries.Add(1))
 	here.Create(t, d.namespace, name, "", func(at *v1.At) {
 		at.Spec.Image = cmp.Or(spec.Image, "postgres:"+spec.Version)
-		at.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret}}}}
+		at.Spec.EnvFrom = []corev1.EnvFromSource{
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret}}},
+		}
 		at.Spec.Env = []corev1.EnvVar{{Name: "SQL", Value: sql}}
 		at.Spec.Command = []string{"sh", "-c", `psql "$uri" -v ON_ERROR_STOP=1 -qAtc "$SQL" 2>&1`}
 	})
@@ -130,7 +133,8 @@ func TestDatabaseKeepsRowsAcrossRestarts(t *testing.T) {
 	d.replaced(t, uid)
 	d.wantQuery(t, "after the Pod was deleted", "insert into orders values (2); "+rows, "1 2")
 
-	if _, err := kubectl(t.Context(), "", "delete", "pods", "-n", operatorNamespace, "--all", "--grace-period=0", "--force"); err != nil {
+	if _, err := kubectl(t.Context(), "", "delete", "pods", "-n", operatorNamespace, "--all", "--grace-period=0",
+		"--force"); err != nil {
 		t.Fatal(err)
 	}
 	d.update(t, func(db *v1alpha1.Database) {
@@ -160,7 +164,8 @@ func wantRowsInApp(t *testing.T, d *database, want string) {
 	})
 	here.AppIn(t, d.namespace, "reader", v1alpha1.AppReady)
 	for _, command := range []string{`psql "$DATABASE_URL"`, "psql"} {
-		if got := strings.TrimSpace(d.kubectl(t, "exec", "deployment/reader", "--", "sh", "-c", command+` -Atc "`+rows+`"`)); got != want {
+		got := strings.TrimSpace(d.kubectl(t, "exec", "deployment/reader", "--", "sh", "-c", command+` -Atc "`+rows+`"`))
+		if got != want {
 			t.Errorf("%s in the App returns %q, want %q", command, got, want)
 		}
 	}

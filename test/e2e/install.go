@@ -56,8 +56,10 @@ func (m manifests) install(ctx context.Context) error {
 		return err
 	}
 	if m.flag == "-f" { // the overlay has the image of Ats
-		patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"controller","args":["--logging-format=json","--at-image=%s"]}]}}}}`, atImage())
-		if _, err := kubectl(ctx, "", "patch", "deployment", "windlass-controller", "-n", operatorNamespace, "-p", patch); err != nil {
+		patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"controller",`+
+			`"args":["--logging-format=json","--at-image=%s"]}]}}}}`, atImage())
+		if _, err := kubectl(ctx, "", "patch", "deployment", "windlass-controller", "-n", operatorNamespace, "-p",
+			patch); err != nil {
 			return err
 		}
 	}
@@ -66,7 +68,8 @@ func (m manifests) install(ctx context.Context) error {
 
 func (m manifests) uninstall(ctx context.Context) error {
 	// The operator goes first: otherwise it could finish the deletions that follow before it ends.
-	if _, err := kubectl(ctx, "", "delete", "deployment", "windlass-controller", "-n", operatorNamespace, "--ignore-not-found", "--cascade=foreground", "--timeout=120s"); err != nil {
+	if _, err := kubectl(ctx, "", "delete", "deployment", "windlass-controller", "-n", operatorNamespace,
+		"--ignore-not-found", "--cascade=foreground", "--timeout=120s"); err != nil {
 		return err
 	}
 	// CRDs whose objects have finalizers of the operator are not deleted before the operator is installed again.
@@ -90,7 +93,8 @@ func (m manifests) forward(ctx context.Context) error { return m.install(ctx) }
 type chart struct{ root, path string }
 
 func (c chart) install(ctx context.Context) error {
-	if err := c.helm(ctx, "upgrade", "--install", "windlass", c.path, "--create-namespace", "--set", "atImage="+atImage()); err != nil {
+	err := c.helm(ctx, "upgrade", "--install", "windlass", c.path, "--create-namespace", "--set", "atImage="+atImage())
+	if err != nil {
 		return err
 	}
 	return awaitOperator(ctx)
@@ -127,7 +131,8 @@ func packageIn(dir string) (string, error) {
 
 // helm runs bin/helm in the namespace of the operator.
 func (c chart) helm(ctx context.Context, args ...string) error {
-	command := exec.CommandContext(ctx, filepath.Join(c.root, "bin", "helm"), append(args, "--namespace", operatorNamespace)...)
+	command := exec.CommandContext(ctx, filepath.Join(c.root, "bin", "helm"),
+		append(args, "--namespace", operatorNamespace)...)
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("helm %s: %w: %s", strings.Join(args, " "), err, output)
 	}
@@ -139,7 +144,9 @@ func atImage() string { return cmp.Or(os.Getenv("E2E_IMAGE"), "busybox:1.37") }
 
 // awaitOperator waits until all replicas of the operator are available.
 func awaitOperator(ctx context.Context) error {
-	if _, err := kubectl(ctx, "", "rollout", "status", "-n", operatorNamespace, "deployment/windlass-controller", "--timeout=180s"); err != nil {
+	_, err := kubectl(ctx, "", "rollout", "status", "-n", operatorNamespace, "deployment/windlass-controller",
+		"--timeout=180s")
+	if err != nil {
 		state, _ := kubectl(ctx, "", "describe", "pods", "-n", operatorNamespace)
 		return fmt.Errorf("waiting for the operator to become available: %w\n%s", err, state)
 	}

@@ -56,7 +56,8 @@ func withOperator(m *testing.M) (code int, err error) {
 	ctx := context.Background()
 	switch _, err := here.Kube.CoreV1().Namespaces().Get(ctx, operatorNamespace, metav1.GetOptions{}); {
 	case err == nil:
-		return 1, fmt.Errorf("namespace %s exists: these tests install Windlass themselves and remove it at the end", operatorNamespace)
+		return 1, fmt.Errorf("namespace %s exists: these tests install Windlass themselves and remove it at the end",
+			operatorNamespace)
 	case !apierrors.IsNotFound(err):
 		return 1, err
 	}
@@ -86,7 +87,8 @@ func withOperator(m *testing.M) (code int, err error) {
 	}
 	code = m.Run()
 	if code != 0 {
-		logs, _ := kubectl(ctx, "", "logs", "-n", operatorNamespace, "-l", "app.kubernetes.io/name=windlass", "--prefix", "--tail=-1")
+		logs, _ := kubectl(ctx, "", "logs", "-n", operatorNamespace, "-l", "app.kubernetes.io/name=windlass",
+			"--prefix", "--tail=-1")
 		fmt.Fprintf(os.Stderr, "the operator's logs:\n%s", logs)
 	}
 	return code, nil

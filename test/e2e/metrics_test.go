@@ -44,21 +44,25 @@ func TestOperatorServesMetricsToWhomRBACAllows(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "windlass-metrics-reader"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "prometheus"}},
 	}
-	if _, err := here.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+	_, err := here.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = here.Kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), binding.Name, metav1.DeleteOptions{})
 	})
 	var metrics string
-	framework.Eventually(t, "the operator to serve its metrics", func(context.Context) (bool, error) { // a refusal is remembered for 10 s
+	// a refusal is remembered for 10 s
+	framework.Eventually(t, "the operator to serve its metrics", func(context.Context) (bool, error) {
 		var status int
 		status, metrics = get(t, client, pod, token)
 		return status == http.StatusOK, nil
 	})
 	for _, series := range []string{
-		`controller_runtime_reconcile_total{controller="at",result="success"}`, `controller_runtime_max_concurrent_reconciles{controller="at"} 10`,
-		`workqueue_depth{name="at"`, `leader_election_master_status{name="windlass-controller"} 1`, "rest_client_requests_total{",
+		`controller_runtime_reconcile_total{controller="at",result="success"}`,
+		`controller_runtime_max_concurrent_reconciles{controller="at"} 10`,
+		`workqueue_depth{name="at"`, `leader_election_master_status{name="windlass-controller"} 1`,
+		"rest_client_requests_total{",
 	} {
 		if !strings.Contains(metrics, series) {
 			t.Errorf("the metrics have no series %s:\n%s", series, metrics)
@@ -101,7 +105,8 @@ func forward(t *testing.T, pod string) (url string, end func()) {
 // scraper returns a client that trusts the CA in the webhook's Secret.
 func scraper(t *testing.T) *http.Client {
 	t.Helper()
-	secret, err := here.Kube.CoreV1().Secrets(operatorNamespace).Get(t.Context(), "windlass-webhook-certificate", metav1.GetOptions{})
+	secret, err := here.Kube.CoreV1().Secrets(operatorNamespace).Get(t.Context(), "windlass-webhook-certificate",
+		metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,15 +114,17 @@ func scraper(t *testing.T) *http.Client {
 	if !roots.AppendCertsFromPEM(secret.Data["ca.crt"]) {
 		t.Fatal("the Secret has no CA")
 	}
-	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
-		RootCAs: roots, ServerName: "windlass-webhook." + operatorNamespace + ".svc", MinVersion: tls.VersionTLS12,
-	}}}
+	return &http.Client{Timeout: time.Minute,
+		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+			RootCAs: roots, ServerName: "windlass-webhook." + operatorNamespace + ".svc", MinVersion: tls.VersionTLS12,
+		}}}
 }
 
 func serviceAccountToken(t *testing.T, namespace, name string) string {
 	t.Helper()
 	accounts := here.Kube.CoreV1().ServiceAccounts(namespace)
-	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	request, err := accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -127,8 +134,8 @@ func serviceAccountToken(t *testing.T, namespace, name string) string {
 	return request.Status.Token
 }
 
-// get requests the metrics of a replica. Each request has a forwarded port of its own, because kubectl port-forward can end
-// when the replica closes a connection.
+// get requests the metrics of a replica. Each request has a forwarded port of its own, because kubectl port-forward can
+// end when the replica closes a connection.
 func get(t *testing.T, client *http.Client, pod, token string) (status int, text string) {
 	t.Helper()
 	url, end := forward(t, pod)

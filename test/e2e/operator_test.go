@@ -19,7 +19,9 @@ import (
 
 // replicas returns the operator's ready Pods, without Pods that are being deleted.
 func replicas(ctx context.Context) ([]corev1.Pod, error) {
-	pods, err := here.Kube.CoreV1().Pods(operatorNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=windlass"})
+	pods, err := here.Kube.CoreV1().Pods(operatorNamespace).List(ctx, metav1.ListOptions{
+		LabelSelector: "app.kubernetes.io/name=windlass",
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +61,8 @@ spec:
 		t.Fatal(err)
 	}
 	here.InPhase(t, namespace, "example-at", v1.AtDone)
-	phase, err := kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "example-at", "-n", namespace, "-o", "jsonpath={.status.phase}")
+	phase, err := kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "example-at", "-n",
+		namespace, "-o", "jsonpath={.status.phase}")
 	if err != nil || phase != "DONE" {
 		t.Errorf("the phase in v1alpha1 is %q, want DONE: %v", phase, err)
 	}
@@ -99,20 +102,26 @@ func TestOperatorRolloutInterruptsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 10 {
-		here.Create(t, namespace, fmt.Sprintf("during-%d", i), "echo Hello", func(at *v1.At) { at.Spec.Schedule = framework.Soon() })
+		here.Create(t, namespace, fmt.Sprintf("during-%d", i), "echo Hello", func(at *v1.At) {
+			at.Spec.Schedule = framework.Soon()
+		})
 	}
 	framework.Eventually(t, "the other replica to lead", func(ctx context.Context) (bool, error) {
 		now := leader(ctx)
 		return now != "" && now != first, nil
 	})
-	if _, err := kubectl(t.Context(), "", "rollout", "restart", "-n", operatorNamespace, "deployment/windlass-controller"); err != nil {
+	if _, err := kubectl(t.Context(), "", "rollout", "restart", "-n", operatorNamespace,
+		"deployment/windlass-controller"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kubectl(t.Context(), "", "rollout", "status", "-n", operatorNamespace, "deployment/windlass-controller", "--timeout=180s"); err != nil {
+	if _, err := kubectl(t.Context(), "", "rollout", "status", "-n", operatorNamespace,
+		"deployment/windlass-controller", "--timeout=180s"); err != nil {
 		t.Fatal(err)
 	}
 	framework.Eventually(t, "the former replicas to be deleted", func(ctx context.Context) (bool, error) {
-		all, err := here.Kube.CoreV1().Pods(operatorNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=windlass"})
+		all, err := here.Kube.CoreV1().Pods(operatorNamespace).List(ctx, metav1.ListOptions{
+			LabelSelector: "app.kubernetes.io/name=windlass",
+		})
 		return err == nil && len(all.Items) == 2, err
 	})
 	for i := range 10 {

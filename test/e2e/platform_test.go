@@ -28,7 +28,13 @@ func TestPlatformStartsAndStopsComponentsInOrder(t *testing.T) {
 	psql := func(sql string) *v1.AtSpec {
 		return &v1.AtSpec{
 			Schedule: "2020-01-01T00:00:00Z", Image: cmp.Or(db.Image, "postgres:"+db.Version),
-			EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name + "-db-credentials"}}}},
+			EnvFrom: []corev1.EnvFromSource{
+				{
+					SecretRef: &corev1.SecretEnvSource{
+						LocalObjectReference: corev1.LocalObjectReference{Name: name + "-db-credentials"},
+					},
+				},
+			},
 			Env:     []corev1.EnvVar{{Name: "SQL", Value: sql}},
 			Command: []string{"sh", "-c", `psql "$uri" -v ON_ERROR_STOP=1 -qAtc "$SQL" 2>&1`},
 		}
@@ -65,7 +71,8 @@ func TestPlatformStartsAndStopsComponentsInOrder(t *testing.T) {
 		_, err := here.Windlass.WindlassV1alpha1().Platforms().Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), framework.IgnoreNotFound(err)
 	})
-	if left, err := kubectl(t.Context(), "", "get", "pods,pvc,ats,apps,databases,externaldatabases", "-n", name, "-o", "name"); err != nil || left != "" {
+	if left, err := kubectl(t.Context(), "", "get", "pods,pvc,ats,apps,databases,externaldatabases", "-n", name, "-o",
+		"name"); err != nil || left != "" {
 		t.Errorf("after the deletion of the Platform these objects remain: %s (%v)", left, err)
 	}
 }

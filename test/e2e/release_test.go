@@ -34,8 +34,16 @@ func TestPlatformReleasesAppAfterItsTask(t *testing.T) {
 		return app.Spec.Config["version"]
 	}
 	here.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: []v1alpha1.PlatformComponent{
-		{Name: "web", DependsOn: []v1alpha1.ComponentName{"migrate"}, App: &v1alpha1.AppSpec{Image: appImage(), Config: map[string]string{"version": "1"}}},
-		{Name: "migrate", At: &v1.AtSpec{Schedule: "2020-01-01T00:00:00Z", Command: []string{"sh", "-c", "echo no table orders; exit 3"}}},
+		{
+			Name: "web", DependsOn: []v1alpha1.ComponentName{"migrate"}, App: &v1alpha1.AppSpec{
+				Image: appImage(), Config: map[string]string{"version": "1"},
+			},
+		},
+		{
+			Name: "migrate", At: &v1.AtSpec{
+				Schedule: "2020-01-01T00:00:00Z", Command: []string{"sh", "-c", "echo no table orders; exit 3"},
+			},
+		},
 	}})
 	failed := here.PlatformIn(t, name, v1alpha1.PlatformFailed)
 	t.Logf("after a failed task: %s", meta.FindStatusCondition(failed.Status.Conditions, "Ready").Message)
@@ -59,8 +67,8 @@ func TestPlatformReleasesAppAfterItsTask(t *testing.T) {
 	}
 }
 
-// TestNamespaceWithServerOfItsExternalDatabaseIsDeleted deletes a namespace with an ExternalDatabase, whose deletionPolicy
-// is Delete, and with the Database that is its server.
+// TestNamespaceWithServerOfItsExternalDatabaseIsDeleted deletes a namespace with an ExternalDatabase, whose
+// deletionPolicy is Delete, and with the Database that is its server.
 func TestNamespaceWithServerOfItsExternalDatabaseIsDeleted(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
@@ -68,14 +76,17 @@ func TestNamespaceWithServerOfItsExternalDatabaseIsDeleted(t *testing.T) {
 	spec.OwnerAttributes = []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB, v1alpha1.OwnerCreateRole}
 	here.CreateDatabase(t, namespace, "shop", spec)
 	here.CreateExternalDatabase(t, namespace, "cart", v1alpha1.ExternalDatabaseSpec{
-		ConnectionSecretRef: v1alpha1.SecretReference{Name: "shop-credentials"}, DatabaseName: "cart", DeletionPolicy: v1alpha1.DeletionDelete,
+		ConnectionSecretRef: v1alpha1.SecretReference{Name: "shop-credentials"}, DatabaseName: "cart",
+		DeletionPolicy: v1alpha1.DeletionDelete,
 	})
 	here.ExternalDatabaseIn(t, namespace, "cart", v1alpha1.ExternalDatabaseReady)
 	if err := here.Kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	framework.Eventually(t, "the namespace to be deleted", func(ctx context.Context) (bool, error) {
-		list, err := here.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + namespace})
+		list, err := here.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{
+			FieldSelector: "metadata.name=" + namespace,
+		})
 		return err == nil && len(list.Items) == 0, err
 	})
 }

@@ -44,7 +44,8 @@ func TestOperatorThatIsInstalledAgainFinishesDeletions(t *testing.T) {
 		return left == "", nil
 	})
 	framework.Eventually(t, "the CRDs that were being deleted to be deleted", func(ctx context.Context) (bool, error) {
-		terminating, err := kubectl(ctx, "", "get", "crds", "-o", `jsonpath={.items[?(@.metadata.deletionTimestamp)].metadata.name}`)
+		terminating, err := kubectl(ctx, "", "get", "crds", "-o",
+			`jsonpath={.items[?(@.metadata.deletionTimestamp)].metadata.name}`)
 		return terminating == "", err
 	})
 	if err := operator.install(t.Context()); err != nil { // with the CRDs that were deleted

@@ -15,8 +15,8 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// TestRollbackAndUpgradeReplaceNoPods goes back to the release in E2E_FROM, and upgrades to this version again: with Helm
-// by `helm rollback`. It is not parallel, because other tests need the operator.
+// TestRollbackAndUpgradeReplaceNoPods goes back to the release in E2E_FROM, and upgrades to this version again: with
+// Helm by `helm rollback`. It is not parallel, because other tests need the operator.
 func TestRollbackAndUpgradeReplaceNoPods(t *testing.T) {
 	namespace := here.NewNamespace(t)
 	former, err := operator.former(os.Getenv("E2E_FROM"))
@@ -26,7 +26,9 @@ func TestRollbackAndUpgradeReplaceNoPods(t *testing.T) {
 	here.CreateDatabase(t, namespace, "db", postgresSpec())
 	here.Create(t, namespace, "done", "true", nil)
 	here.DatabaseIn(t, namespace, "db", v1alpha1.DatabaseReady)
-	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: appImage(), DatabaseRef: &v1alpha1.DatabaseReference{Name: "db"}})
+	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{
+		Image: appImage(), DatabaseRef: &v1alpha1.DatabaseReference{Name: "db"},
+	})
 	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
 	here.InPhase(t, namespace, "done", v1.AtDone)
 	pods, states := podsOf(t, namespace), statesOf(t, namespace)
@@ -39,7 +41,8 @@ func TestRollbackAndUpgradeReplaceNoPods(t *testing.T) {
 			t.Errorf("%s, Ready has changed (-before +after):\n%s", when, d)
 		}
 		for _, version := range []string{"v1", "v1alpha1"} {
-			if _, err := kubectl(t.Context(), "", "get", "ats."+version+".cnat.programming-kubernetes.info", "-n", namespace, "done"); err != nil {
+			if _, err := kubectl(t.Context(), "", "get", "ats."+version+".cnat.programming-kubernetes.info", "-n",
+				namespace, "done"); err != nil {
 				t.Errorf("%s: %v", when, err)
 			}
 		}
@@ -91,12 +94,15 @@ func statesOf(t *testing.T, namespace string) map[string]string {
 	t.Helper()
 	states := map[string]string{}
 	for _, kind := range []string{"apps.windlass.dev", "databases", "ats"} {
-		names, err := kubectl(t.Context(), "", "get", kind, "-n", namespace, "-o", `jsonpath={range .items[*]}{.metadata.name} {end}`)
+		names, err := kubectl(t.Context(), "", "get", kind, "-n", namespace, "-o",
+			`jsonpath={range .items[*]}{.metadata.name} {end}`)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range strings.Fields(names) {
-			state, err := kubectl(t.Context(), "", "get", kind, "-n", namespace, name, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].lastTransitionTime}`)
+			state, err := kubectl(t.Context(), "", "get", kind, "-n", namespace, name, "-o",
+				`jsonpath={.status.conditions[?(@.type=="Ready")].status} `+
+					`{.status.conditions[?(@.type=="Ready")].lastTransitionTime}`)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -47,13 +47,19 @@ func TestWhyExplainsPodsThatDoNotRun(t *testing.T) {
 			[]string{"App NAMESPACE/web is ", "Pod NAMESPACE/web-", "is not ready: Readiness probe failed", "404"},
 		},
 		"a component whose image does not exist": {
-			"apiVersion: windlass.dev/v1alpha1\nkind: Platform\nmetadata: {name: NAMESPACE}\nspec: {namespace: NAMESPACE, components: [" +
-				"{name: orders, dependsOn: [db], app: {image: '" + appImage() + "'}}, {name: db, database: {version: '17', image: '" + missingImage + "', storage: {size: 1Gi}}}]}\n",
+			"apiVersion: windlass.dev/v1alpha1\nkind: Platform\nmetadata: {name: NAMESPACE}\nspec: {namespace: " +
+				"NAMESPACE, components: [" +
+				"{name: orders, dependsOn: [db], app: {image: '" + appImage() + "'}}, {name: db, database: {version: " +
+				"'17', image: '" + missingImage + "', storage: {size: 1Gi}}}]}\n",
 			"platform/NAMESPACE",
-			[]string{"Platform NAMESPACE is ", "component orders waits", "Database NAMESPACE/NAMESPACE-db is ", "Pod NAMESPACE-db-0", missingImage},
+			[]string{
+				"Platform NAMESPACE is ", "component orders waits", "Database NAMESPACE/NAMESPACE-db is ",
+				"Pod NAMESPACE-db-0", missingImage,
+			},
 		},
 		"an At whose command fails": {
-			"apiVersion: cnat.programming-kubernetes.info/v1\nkind: At\nmetadata: {name: job}\nspec: {schedule: '2020-01-01T00:00:00Z', command: [sh, -c, 'echo no disk; exit 5']}\n",
+			"apiVersion: cnat.programming-kubernetes.info/v1\nkind: At\nmetadata: {name: job}\nspec: {schedule: " +
+				"'2020-01-01T00:00:00Z', command: [sh, -c, 'echo no disk; exit 5']}\n",
 			"at/job", []string{"At NAMESPACE/job is Done", "exit code 5", "    no disk"},
 		},
 	} {
@@ -88,7 +94,8 @@ func why(ctx context.Context, object, namespace string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	output, err := exec.CommandContext(ctx, filepath.Join(root, "bin", "kubectl-windlass"), "why", object, "-n", namespace).Output()
+	output, err := exec.CommandContext(ctx, filepath.Join(root, "bin", "kubectl-windlass"), "why", object, "-n",
+		namespace).Output()
 	if failed := (&exec.ExitError{}); errors.As(err, &failed) {
 		return string(output), fmt.Errorf("why %s: %w: %s", object, err, failed.Stderr)
 	}
