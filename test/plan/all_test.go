@@ -26,7 +26,8 @@ import (
 // maxMemory is the largest resident set of a plan of hundreds of objects, in bytes.
 const maxMemory = 300 << 20
 
-// TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory plans hundreds of objects of all kinds that are in their desired state.
+// TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory plans hundreds of objects of all kinds that are in their desired
+// state.
 func TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	kubeconfig, username := user(t, namespace, "planner", everything)
@@ -39,7 +40,9 @@ func TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory(t *testing.T) {
 		})
 		shared.CreateDatabase(t, namespace, "db-"+name, framework.SmallestDatabase())
 		shared.Create(t, namespace, name, "true", func(at *cnatv1.At) { at.Spec.Suspend = new(true) })
-		shared.CreateExternalDatabase(t, namespace, "outside-"+name, v1alpha1.ExternalDatabaseSpec{ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: name + namespace})
+		shared.CreateExternalDatabase(t, namespace, "outside-"+name, v1alpha1.ExternalDatabaseSpec{
+			ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: name + namespace,
+		})
 		shared.CreatePlatform(t, fmt.Sprintf("%s-%d", namespace, i), v1alpha1.PlatformSpec{Namespace: namespace})
 	}
 	for i := range each {
@@ -67,15 +70,16 @@ func TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory(t *testing.T) {
 		requests []framework.Request
 		took     time.Duration
 	)
-	framework.Eventually(t, "a plan without the objects of earlier tests, which are being deleted", func(ctx context.Context) (bool, error) {
-		command := exec.CommandContext(ctx, filepath.Join(root, "bin", "kubectl-windlass"), "plan", "--all", "-A")
-		command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+t.TempDir())
-		before, began := len(sent()), time.Now()
-		var err error
-		peak, err = runAndMeasure(command)
-		took, requests = time.Since(began), sent()[before:]
-		return err == nil, nil
-	})
+	framework.Eventually(t, "a plan without the objects of earlier tests, which are being deleted",
+		func(ctx context.Context) (bool, error) {
+			command := exec.CommandContext(ctx, filepath.Join(root, "bin", "kubectl-windlass"), "plan", "--all", "-A")
+			command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+t.TempDir())
+			before, began := len(sent()), time.Now()
+			var err error
+			peak, err = runAndMeasure(command)
+			took, requests = time.Since(began), sent()[before:]
+			return err == nil, nil
+		})
 	if peak > maxMemory {
 		t.Errorf("the plan took %d MiB, want at most %d MiB", peak>>20, maxMemory>>20)
 	}
@@ -87,7 +91,8 @@ func TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("plan --all of %d objects: %d requests, %d MiB, %v; listing took %v", 5*each, len(requests), peak>>20, took.Round(time.Millisecond), listing.Round(time.Millisecond))
+	t.Logf("plan --all of %d objects: %d requests, %d MiB, %v; listing took %v", 5*each, len(requests), peak>>20,
+		took.Round(time.Millisecond), listing.Round(time.Millisecond))
 	t.Logf("requests: %v", kinds)
 	// Each resource is listed, and the connection Secret of all ExternalDatabases is read once.
 	if limit := 40; len(requests) > limit {
@@ -95,8 +100,8 @@ func TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory(t *testing.T) {
 	}
 }
 
-// runAndMeasure runs a command, and returns the largest resident set size that it had, in bytes. It reads the size every
-// millisecond, because it cannot be read when the process has ended.
+// runAndMeasure runs a command, and returns the largest resident set size that it had, in bytes. It reads the size
+// every millisecond, because it cannot be read when the process has ended.
 func runAndMeasure(command *exec.Cmd) (peak int64, err error) {
 	if err := command.Start(); err != nil {
 		return 0, err
@@ -124,7 +129,9 @@ func listAll(ctx context.Context) (time.Duration, error) {
 	client, began := dynamic.NewForConfigOrDie(config), time.Now()
 	for _, resource := range slices.Concat(inspect.Kinds, []schema.GroupVersionResource{
 		{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "services"},
-		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "persistentvolumeclaims"}, {Version: "v1", Resource: "namespaces"},
+		{Version: "v1", Resource: "pods"}, {
+			Version: "v1", Resource: "persistentvolumeclaims",
+		}, {Version: "v1", Resource: "namespaces"},
 		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "statefulsets"},
 	}) {
 		if _, err := client.Resource(resource).List(ctx, metav1.ListOptions{}); err != nil {

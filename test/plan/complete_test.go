@@ -35,7 +35,8 @@ func TestShellCompletesObjects(t *testing.T) {
 	} {
 		words := append([]string{"__complete", "windlass", "--namespace", namespace}, strings.Split(c.line, " ")...)
 		command := exec.CommandContext(t.Context(), filepath.Join(bin, "kubectl"), words...)
-		command.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "KUBECONFIG="+shared.Kubeconfig(), "KUBECACHEDIR="+t.TempDir())
+		command.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "KUBECONFIG="+shared.Kubeconfig(),
+			"KUBECACHEDIR="+t.TempDir())
 		output, err := command.Output()
 		if err != nil {
 			t.Fatalf("completing %q: %v", c.line, err)

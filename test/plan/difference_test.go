@@ -33,7 +33,8 @@ func (s *scenario) inOrder(writes []string) []string {
 	refused := map[string]bool{}
 	writes = slices.DeleteFunc(slices.Clone(writes), func(w string) bool {
 		line := firstLine(w)
-		if (s.collects || s.grows) && (isOfStatus(line) || strings.HasSuffix(line, ": 409")) { // the garbage collector was faster
+		// the garbage collector was faster
+		if (s.collects || s.grows) && (isOfStatus(line) || strings.HasSuffix(line, ": 409")) {
 			return true
 		}
 		again := refused[w]

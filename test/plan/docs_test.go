@@ -29,9 +29,13 @@ func TestDocumentedSessionsAreWhatCommandsPrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	examples := []string{"-f", "artifacts/examples/app.yaml", "-f", "artifacts/examples/database.yaml", "-f", "artifacts/examples/web-shop-platform.yaml"}
+	examples := []string{
+		"-f", "artifacts/examples/app.yaml", "-f", "artifacts/examples/database.yaml", "-f",
+		"artifacts/examples/web-shop-platform.yaml",
+	}
 	kubectl := func(verb string, args ...string) {
-		if out := shell(t, root, strings.Join(append([]string{"kubectl", verb}, args...), " ")); strings.Contains(strings.ToLower(out), "error") {
+		out := shell(t, root, strings.Join(append([]string{"kubectl", verb}, args...), " "))
+		if strings.Contains(strings.ToLower(out), "error") {
 			t.Fatal(out)
 		}
 	}
@@ -50,7 +54,8 @@ func TestDocumentedSessionsAreWhatCommandsPrint(t *testing.T) {
 					t.Logf("$ %s (-documented +printed):\n%s", command, cmp.Diff(comparable(want), comparable(got)))
 				}
 			})
-			changes := !strings.Contains(command, "windlass plan") && !strings.Contains(command, "windlass why") && !strings.Contains(command, "windlass tree") && !strings.Contains(command, "windlass status")
+			changes := !strings.Contains(command, "windlass plan") && !strings.Contains(command, "windlass why") &&
+				!strings.Contains(command, "windlass tree") && !strings.Contains(command, "windlass status")
 			if got = shell(t, root, command); changes {
 				if comparable(got) != comparable(want) {
 					t.Fatalf("%s printed another text than the documentation has", command)
@@ -74,7 +79,8 @@ func shell(t *testing.T, root, command string) string {
 	t.Helper()
 	run := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-c", command)
 	run.Dir = root
-	run.Env = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig(), "PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
+	run.Env = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig(),
+		"PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
 	out, _ := run.CombinedOutput() // plan ends with 1
 	return string(out)
 }

@@ -41,9 +41,9 @@ type scenario struct {
 	grows bool
 }
 
-// TestPlanIsWhatHappens plans changes, makes them, and compares the planned writes and SQL statements with the writes and
-// statements of the operator. Meanwhile, only the operator, the garbage collector, the node and the simulated storage act.
-// The node ends deleted Pods, and starts none, because there is no scheduler.
+// TestPlanIsWhatHappens plans changes, makes them, and compares the planned writes and SQL statements with the writes
+// and statements of the operator. Meanwhile, only the operator, the garbage collector, the node and the simulated
+// storage act. The node ends deleted Pods, and starts none, because there is no scheduler.
 func TestPlanIsWhatHappens(t *testing.T) {
 	all, namespaces := scenarios(), map[string]string{}
 	all = slices.DeleteFunc(all, func(s scenario) bool { return !regexp.MustCompile(*only).MatchString(s.name) })
@@ -77,11 +77,13 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(shared.Stop(controllerManager), shared.StartComponent(controllerManager), shared.StartComponent(scheduler)); err != nil {
+		if err := errors.Join(shared.Stop(controllerManager), shared.StartComponent(controllerManager),
+			shared.StartComponent(scheduler)); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := errors.Join(shared.StartComponent(controllerManager, "--controllers=garbage-collector-controller"), shared.StartComponent(node)); err != nil {
+	if err := errors.Join(shared.StartComponent(controllerManager, "--controllers=garbage-collector-controller"),
+		shared.StartComponent(node)); err != nil {
 		t.Fatal(err)
 	}
 	compare(t, all, namespaces)

@@ -1,7 +1,7 @@
 //go:build integration
 
-// Package plan tests on a real API server that a plan is what happens: it compares the planned writes and SQL statements
-// with the writes and statements of the operator.
+// Package plan tests on a real API server that a plan is what happens: it compares the planned writes and SQL
+// statements with the writes and statements of the operator.
 package plan
 
 import (

@@ -20,7 +20,8 @@ import (
 func planned(t *testing.T, all []plan.Write, namespace string) (texts []string) {
 	t.Helper()
 	for _, w := range all {
-		if w.Writer == "" || w.Writer == plan.GarbageCollector || w.Namespace != namespace && (w.Namespace != "" || w.Name != namespace) {
+		if w.Writer == "" || w.Writer == plan.GarbageCollector || w.Namespace != namespace &&
+			(w.Namespace != "" || w.Name != namespace) {
 			continue
 		}
 		code := 200
@@ -81,7 +82,8 @@ func text(t *testing.T, verb, resource, subresource, name string, body []byte, c
 }
 
 // varying are the parts of texts that differ between a plan and what happens: UIDs, times, and digests of passwords.
-var varying = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|[0-9a-f]{16,}`)
+var varying = regexp.MustCompile(
+	`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|[0-9a-f]{16,}`)
 
 // normal returns a value without versions, passwords and the varying parts of texts.
 func normal(name string, value any) any {
@@ -92,8 +94,9 @@ func normal(name string, value any) any {
 			if name == "metadata" && (field == "resourceVersion" || field == "creationTimestamp" || field == "managedFields") {
 				continue
 			}
-			if (name == "data" || name == "stringData") && (field == "password" || field == "uri" || field == "pgpass" || field == "jdbc-uri" ||
-				field == "revision" || strings.HasSuffix(field, ".password")) {
+			if (name == "data" || name == "stringData") &&
+				(field == "password" || field == "uri" || field == "pgpass" || field == "jdbc-uri" ||
+					field == "revision" || strings.HasSuffix(field, ".password")) {
 				v = "RANDOM"
 			}
 			if field == "externalID" {

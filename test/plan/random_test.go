@@ -45,7 +45,8 @@ func randomly[S any](changes map[string][]func(*S)) func(*rand.Rand, *S, bool) {
 func randomPlatform(r *rand.Rand, spec *v1alpha1.PlatformSpec, mayRemove bool) {
 	randomly(framework.ChangesOfApp)(r, spec.Components[framework.WebComponent].App, mayRemove)
 	randomly(framework.ChangesOfDatabase)(r, spec.Components[framework.DatabaseComponent].Database, mayRemove)
-	randomly(framework.ChangesOfExternalDatabase)(r, spec.Components[framework.OutsideComponent].ExternalDatabase, mayRemove)
+	randomly(framework.ChangesOfExternalDatabase)(r, spec.Components[framework.OutsideComponent].ExternalDatabase,
+		mayRemove)
 	weighted := []v1alpha1.ManagementState{v1alpha1.Managed, v1alpha1.Managed, v1alpha1.Unmanaged, v1alpha1.Removed}
 	for i := range spec.Components {
 		if mayRemove {

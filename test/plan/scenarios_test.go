@@ -115,7 +115,10 @@ func ofNamespace(spec v1alpha1.ExternalDatabaseSpec, namespace string) v1alpha1.
 
 func createConnections(t *testing.T, namespace string) {
 	t.Helper()
-	connection := map[string]string{"host": "127.0.0.1", "port": portOfServer(t, namespace), "username": "postgres", "password": server.Password, "sslmode": "disable"}
+	connection := map[string]string{
+		"host": "127.0.0.1", "port": portOfServer(t, namespace), "username": "postgres", "password": server.Password,
+		"sslmode": "disable",
+	}
 	other := maps.Clone(connection)
 	other["host"] = "localhost"
 	for name, data := range map[string]map[string]string{"server": connection, "other": other} {
@@ -128,8 +131,10 @@ func createConnections(t *testing.T, namespace string) {
 
 // scenarios returns the scenarios of all kinds.
 func scenarios() []scenario {
-	tables := slices.Concat(apps.scenarios(), databases.scenarios(), externalDatabases.scenarios(), platforms.scenarios(), transitions(), ats.scenarios())
-	return slices.Concat(tables, apps.randomScenarios(), databases.randomScenarios(), externalDatabases.randomScenarios(), platforms.randomScenarios())
+	tables := slices.Concat(apps.scenarios(), databases.scenarios(), externalDatabases.scenarios(),
+		platforms.scenarios(), transitions(), ats.scenarios())
+	return slices.Concat(tables, apps.randomScenarios(), databases.randomScenarios(),
+		externalDatabases.randomScenarios(), platforms.randomScenarios())
 }
 
 // scenarios returns a scenario for the creation of an object, for each change of a field, and for the deletion.
@@ -158,8 +163,8 @@ func (k kindOf[S]) scenarios() []scenario {
 
 func unchanged[S any](*S) {}
 
-// scenario returns a scenario that changes a spec. from and to change the spec with all fields: they make the spec before
-// and the spec after the change.
+// scenario returns a scenario that changes a spec. from and to change the spec with all fields: they make the spec
+// before and the spec after the change.
 func (k kindOf[S]) scenario(name string, from, to func(*S)) scenario {
 	before, after := k.spec(""), k.spec("")
 	from(&before)

@@ -17,8 +17,8 @@ const absent v1alpha1.ManagementState = "absent"
 
 var states = []v1alpha1.ManagementState{v1alpha1.Managed, v1alpha1.Unmanaged, v1alpha1.Removed, absent}
 
-// smallPlatforms are Platforms with a component of each kind. Their App and their Database have only the required fields,
-// so that they refer to no other objects.
+// smallPlatforms are Platforms with a component of each kind. Their App and their Database have only the required
+// fields, so that they refer to no other objects.
 func smallPlatforms() kindOf[v1alpha1.PlatformSpec] {
 	small := platforms
 	small.references = createConnections
@@ -46,8 +46,11 @@ func transitions() (all []scenario) {
 	return all
 }
 
-func transition(small kindOf[v1alpha1.PlatformSpec], name v1alpha1.ComponentName, from, to v1alpha1.ManagementState) scenario {
-	s := small.scenario("Platform/"+string(name)+"-from-"+string(from)+"-to-"+string(to), inState(name, from), inState(name, to))
+func transition(
+	small kindOf[v1alpha1.PlatformSpec], name v1alpha1.ComponentName, from, to v1alpha1.ManagementState,
+) scenario {
+	s := small.scenario("Platform/"+string(name)+"-from-"+string(from)+"-to-"+string(to), inState(name, from),
+		inState(name, to))
 	if from != v1alpha1.Unmanaged {
 		return s
 	}
