@@ -17,7 +17,9 @@ import (
 )
 
 // helmLabels are the labels of a Pod that Helm installs from the chart app as the release web.
-var helmLabels = labels.Set{"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": "web", "app.kubernetes.io/managed-by": "Helm"}
+var helmLabels = labels.Set{
+	"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": "web", "app.kubernetes.io/managed-by": "Helm",
+}
 
 // TestAppServiceDoesNotSelectHelmPod checks that neither the Service nor the PodDisruptionBudget of an App selects a
 // foreign Pod with the labels app.kubernetes.io/name=app and app.kubernetes.io/instance=web.
@@ -36,7 +38,8 @@ func TestAppServiceDoesNotSelectHelmPod(t *testing.T) {
 	if labels.SelectorFromSet(service.Spec.Selector).Matches(helmLabels) {
 		t.Errorf("the Service selects the Pod of Helm: %v", service.Spec.Selector)
 	}
-	budget, err := shared.Kube.PolicyV1().PodDisruptionBudgets(tenant.Namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	budget, err := shared.Kube.PolicyV1().PodDisruptionBudgets(tenant.Namespace).Get(t.Context(), "web",
+		metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +125,9 @@ func TestAppRejectsDatabaseOfOtherKind(t *testing.T) {
 	tenant.CreateDatabase(t, tenant.Namespace, "orders", framework.SmallestDatabase())
 	tenant.DatabaseIn(t, tenant.Namespace, "orders", v1alpha1.DatabaseReady)
 	tenant.CreateApp(t, tenant.Namespace, "web", v1alpha1.AppSpec{
-		Image: "registry.example.com/web:1", DatabaseRef: &v1alpha1.DatabaseReference{Kind: "ExternalDatabase", Name: "orders"},
+		Image: "registry.example.com/web:1", DatabaseRef: &v1alpha1.DatabaseReference{
+			Kind: "ExternalDatabase", Name: "orders",
+		},
 	})
 	tenant.AppReason(t, tenant.Namespace, "web", "DatabaseKindMismatch")
 	tenant.UpdateApp(t, tenant.Namespace, "web", func(app *v1alpha1.App) { app.Spec.DatabaseRef.Kind = "Database" })

@@ -14,7 +14,8 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestAppRunsWithLongArguments uses arguments that do not fit into the record, which is an annotation of the Deployment.
+// TestAppRunsWithLongArguments uses arguments that do not fit into the record, which is an annotation of the
+// Deployment.
 func TestAppRunsWithLongArguments(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)

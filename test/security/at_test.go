@@ -19,7 +19,8 @@ func TestRestrictedAtRunsUnderRestrictedPodSecurity(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	label := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`
-	if _, err := shared.Kube.CoreV1().Namespaces().Patch(t.Context(), tenant.Namespace, types.MergePatchType, []byte(label), metav1.PatchOptions{}); err != nil {
+	if _, err := shared.Kube.CoreV1().Namespaces().Patch(t.Context(), tenant.Namespace, types.MergePatchType,
+		[]byte(label), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	tenant.Create(t, tenant.Namespace, "confined", "echo Hello", func(at *v1.At) { at.Spec.Restricted = ptr.To(true) })
@@ -35,7 +36,8 @@ func TestRestrictedAtRunsUnderRestrictedPodSecurity(t *testing.T) {
 		t.Errorf("kubectl get does not print PodRefused: %v: %s", err, text)
 	}
 	// As the message of the At advises, it is created again.
-	if err := tenant.Windlass.CnatV1().Ats(tenant.Namespace).Delete(t.Context(), "free", metav1.DeleteOptions{}); err != nil {
+	if err := tenant.Windlass.CnatV1().Ats(tenant.Namespace).Delete(t.Context(), "free",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	tenant.Create(t, tenant.Namespace, "free", "echo Hello", func(at *v1.At) { at.Spec.Restricted = ptr.To(true) })

@@ -21,21 +21,26 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var crds = schema.GroupVersionResource{
+	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+}
 
 // poisoned maps resources and object names to specs that the API server accepts only if the CRDs are loosened.
 var poisoned = map[schema.GroupVersionResource]map[string]string{
 	v1alpha1.SchemeGroupVersion.WithResource("apps"): {
 		"two-sorts": `{"image":"a","resources":{"requests":{"cpu":"1e5.5"}}}`,
 		"slow":      `{"image":"a","resources":{"requests":{"cpu":"1e-100000000"}}}`,
-		"divisor":   `{"image":"a","env":[{"name":"A","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"1e5.5"}}}]}`,
+		"divisor": `{"image":"a","env":[{"name":"A","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu",` +
+			`"divisor":"1e5.5"}}}]}`,
 	},
 	v1alpha1.SchemeGroupVersion.WithResource("databases"): {
-		"resources": `{"version":"17","deletionPolicy":"Delete","storage":{"size":"1Gi"},"resources":{"limits":{"memory":"1e5.5"}}}`,
-		"storage":   `{"version":"17","storage":{"size":"1e5.5"}}`,
+		"resources": `{"version":"17","deletionPolicy":"Delete","storage":{"size":"1Gi"},` +
+			`"resources":{"limits":{"memory":"1e5.5"}}}`,
+		"storage": `{"version":"17","storage":{"size":"1e5.5"}}`,
 	},
 	v1alpha1.SchemeGroupVersion.WithResource("platforms"): {
-		"poisoned": `{"namespace":"poisoned","components":[{"name":"db","database":{"version":"17","storage":{"size":"1e5.5"}}}]}`,
+		"poisoned": `{"namespace":"poisoned","components":[{"name":"db","database":{"version":"17",` +
+			`"storage":{"size":"1e5.5"}}}]}`,
 	},
 	cnatv1.SchemeGroupVersion.WithResource("ats"): {
 		"two-sorts": `{"schedule":"2020-01-01T00:00:00Z","command":["true"],"resources":{"requests":{"cpu":"1e5.5"}}}`,
@@ -51,7 +56,9 @@ var kindOf = map[string]string{"apps": "App", "databases": "Database", "platform
 func loosen(t *testing.T, admin dynamic.Interface) (restore func()) {
 	t.Helper()
 	var before []unstructured.Unstructured
-	for _, resource := range []string{"apps.windlass.dev", "databases.windlass.dev", "platforms.windlass.dev", "ats.cnat.programming-kubernetes.info"} {
+	for _, resource := range []string{
+		"apps.windlass.dev", "databases.windlass.dev", "platforms.windlass.dev", "ats.cnat.programming-kubernetes.info",
+	} {
 		crd, err := admin.Resource(crds).Get(t.Context(), resource, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -65,11 +72,14 @@ func loosen(t *testing.T, admin dynamic.Interface) (restore func()) {
 	return func() {
 		t.Helper()
 		for _, crd := range before {
-			patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/versions", "value": crd.Object["spec"].(map[string]any)["versions"]}})
+			patch, err := json.Marshal([]map[string]any{
+				{"op": "replace", "path": "/spec/versions", "value": crd.Object["spec"].(map[string]any)["versions"]},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := admin.Resource(crds).Patch(t.Context(), crd.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+			if _, err := admin.Resource(crds).Patch(t.Context(), crd.GetName(), types.JSONPatchType, patch,
+				metav1.PatchOptions{}); err != nil {
 				t.Fatalf("restoring a CRD: %v", err)
 			}
 		}
@@ -121,7 +131,11 @@ func ignoreInvalid(err error) error {
 
 // forEachPoisoned calls do for every poisoned object. The client that it passes to do is the tenant's for namespaced
 // objects, and admin for cluster-scoped objects.
-func forEachPoisoned(tenant *framework.Tenant, admin dynamic.Interface, do func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, spec string)) {
+func forEachPoisoned(
+	tenant *framework.Tenant, admin dynamic.Interface, do func(
+		in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, spec string,
+	),
+) {
 	for resource, objects := range poisoned {
 		in := tenant.Dynamic.Resource(resource).Namespace(tenant.Namespace)
 		if resource.Resource == "platforms" {
@@ -145,9 +159,10 @@ func checkEveryKind(t *testing.T, on *framework.Installation, round string) {
 	other.InPhase(t, other.Namespace, "canary", cnatv1.AtRunning)
 	other.CreateExternalDatabase(t, other.Namespace, "canary", framework.EverythingOfExternalDatabase())
 	other.ExternalDatabaseReason(t, other.Namespace, "canary", "DependencyMissing")
-	on.CreatePlatform(t, "canary-"+round, v1alpha1.PlatformSpec{Namespace: "canary-" + round, Components: []v1alpha1.PlatformComponent{
-		{Name: "web", App: &v1alpha1.AppSpec{Image: "registry.example.com/canary:1"}},
-	}})
+	on.CreatePlatform(t, "canary-"+round,
+		v1alpha1.PlatformSpec{Namespace: "canary-" + round, Components: []v1alpha1.PlatformComponent{
+			{Name: "web", App: &v1alpha1.AppSpec{Image: "registry.example.com/canary:1"}},
+		}})
 	on.PlatformIn(t, "canary-"+round, v1alpha1.PlatformReady)
 }
 
@@ -160,7 +175,9 @@ func TestUndecodableObjectAffectsOnlyItself(t *testing.T) {
 	}
 	attacker := on.NewTenant(t)
 	restore := loosen(t, admin)
-	forEachPoisoned(attacker, admin, func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, spec string) {
+	forEachPoisoned(attacker, admin, func(
+		in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, spec string,
+	) {
 		store(t, in, kindOf[resource.Resource], resource.GroupVersion().String(), name, spec)
 	})
 	restore()
@@ -172,18 +189,23 @@ func TestUndecodableObjectAffectsOnlyItself(t *testing.T) {
 		}
 	})
 	checkEveryKind(t, on, "first")
-	forEachPoisoned(attacker, admin, func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, _ string) {
-		framework.Eventually(t, resource.Resource+" "+name+" to report that it cannot be read", func(ctx context.Context) (bool, error) {
-			object, err := in.Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return false, err
-			}
-			conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-			text, err := json.Marshal(conditions)
-			return strings.Contains(string(text), `"reason":"Unreadable"`) && strings.Contains(string(text), "because it cannot be read: "), err
-		})
+	forEachPoisoned(attacker, admin, func(
+		in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, _ string,
+	) {
+		framework.Eventually(t, resource.Resource+" "+name+" to report that it cannot be read",
+			func(ctx context.Context) (bool, error) {
+				object, err := in.Get(ctx, name, metav1.GetOptions{})
+				if err != nil {
+					return false, err
+				}
+				conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+				text, err := json.Marshal(conditions)
+				return strings.Contains(string(text), `"reason":"Unreadable"`) &&
+					strings.Contains(string(text), "because it cannot be read: "), err
+			})
 	})
-	if metrics := process.Get(t, "/metrics"); !strings.Contains(metrics, `windlass_unreadable_objects{controller="app"} 3`) {
+	metrics := process.Get(t, "/metrics")
+	if !strings.Contains(metrics, `windlass_unreadable_objects{controller="app"} 3`) {
 		t.Error("the metric windlass_unreadable_objects does not count 3 Apps")
 	}
 	old := on.Windlass.CnatV1alpha1().Ats(attacker.Namespace)
@@ -206,7 +228,9 @@ func TestUndecodableObjectAffectsOnlyItself(t *testing.T) {
 			t.Fatalf("deleting %s: %v", name, err)
 		}
 	})
-	forEachPoisoned(attacker, admin, func(in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, _ string) {
+	forEachPoisoned(attacker, admin, func(
+		in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, _ string,
+	) {
 		framework.Eventually(t, resource.Resource+" "+name+" to be deleted", func(ctx context.Context) (bool, error) {
 			_, err := in.Get(ctx, name, metav1.GetOptions{})
 			return apierrors.IsNotFound(err), framework.IgnoreNotFound(err)

@@ -38,12 +38,15 @@ func startServer(t *testing.T, host string, script postgres.Script) *postgres.Sc
 // name. more contains pairs of a key and a value that override the data of the Secret.
 func useServer(t *testing.T, tenant *framework.Tenant, name, host, port string, more ...string) {
 	t.Helper()
-	data := map[string]string{"host": host, "port": port, "username": "admin-of-secret", "password": "canary-of-secret", "sslmode": "disable"}
+	data := map[string]string{
+		"host": host, "port": port, "username": "admin-of-secret", "password": "canary-of-secret", "sslmode": "disable",
+	}
 	for n := 0; n < len(more); n += 2 {
 		data[more[n]] = more[n+1]
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
-	if _, err := tenant.Kube.CoreV1().Secrets(tenant.Namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+	_, err := tenant.Kube.CoreV1().Secrets(tenant.Namespace).Create(t.Context(), secret, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	unique := name + "-" + tenant.Namespace
@@ -72,10 +75,12 @@ func TestStatusTruncatesServerMessages(t *testing.T) {
 	} {
 		useServer(t, tenant, name, "127.0.0.1", startServer(t, "127.0.0.1", script).Port)
 		db := tenant.ExternalDatabaseWith(t, tenant.Namespace, name, "an error", func(db *v1alpha1.ExternalDatabase) bool {
-			return strings.Contains(messagesOf(db), "server") && db.Status.Binding != nil && !strings.Contains(messagesOf(db), "is about to create role")
+			return strings.Contains(messagesOf(db), "server") && db.Status.Binding != nil &&
+				!strings.Contains(messagesOf(db), "is about to create role")
 		})
 		for _, c := range db.Status.Conditions {
-			if len(c.Message) > maxForeignMessage || strings.Contains(c.Message, "of-secret") || strings.Contains(c.Message, "127.0.0.1") {
+			if len(c.Message) > maxForeignMessage || strings.Contains(c.Message, "of-secret") ||
+				strings.Contains(c.Message, "127.0.0.1") {
 				t.Errorf("%s: the message of %s has %d bytes: %.500s", name, c.Type, len(c.Message), c.Message)
 			}
 		}
@@ -99,7 +104,8 @@ func TestForgottenServersUseNoMemory(t *testing.T) {
 	for n := range servers {
 		tenant.ExternalDatabaseReason(t, tenant.Namespace, fmt.Sprintf("db-%d", n), "ServerUnreachable")
 	}
-	if err := tenant.Dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource("externaldatabases")).Namespace(tenant.Namespace).
+	if err := tenant.Dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource("externaldatabases")).
+		Namespace(tenant.Namespace).
 		DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +141,9 @@ func TestSlowServersDoNotStarveOtherTenant(t *testing.T) {
 		})
 		useServer(t, hostile, fmt.Sprintf("slow-%d", n), "127.0.0.1", slow[n].Port)
 	}
-	framework.Eventually(t, "a connection to a slow server", func(context.Context) (bool, error) { return open.Load() > 0, nil })
+	framework.Eventually(t, "a connection to a slow server", func(context.Context) (bool, error) {
+		return open.Load() > 0, nil
+	})
 	useServer(t, other, "shop", "127.0.0.1", real.Port, "username", "postgres", "password", real.Password)
 	other.ExternalDatabaseIn(t, other.Namespace, "shop", v1alpha1.ExternalDatabaseReady)
 	// Two reconciles have connections, and pgconn cancels the queries of two other reconciles in the background.
@@ -148,9 +156,11 @@ func TestOperatorRefusesExpensiveLogin(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	var begun atomic.Bool
-	useServer(t, tenant, "bomb", "127.0.0.1", startServer(t, "127.0.0.1", postgres.Bomb(10_000_000, func() { begun.Store(true) })).Port)
+	useServer(t, tenant, "bomb", "127.0.0.1",
+		startServer(t, "127.0.0.1", postgres.Bomb(10_000_000, func() { begun.Store(true) })).Port)
 	db := tenant.ExternalDatabaseReason(t, tenant.Namespace, "bomb", "Rejected")
-	if !strings.Contains(messagesOf(db), "10000000 SCRAM iterations, but the operator computes at most 100000") || begun.Load() {
+	if !strings.Contains(messagesOf(db), "10000000 SCRAM iterations, but the operator computes at most 100000") ||
+		begun.Load() {
 		t.Errorf("the login was computed: %v; the conditions: %s", begun.Load(), messagesOf(db))
 	}
 }
@@ -165,12 +175,14 @@ func TestStatusHidesConnectionSecretFromViewer(t *testing.T) {
 		t.Fatal("a viewer may read Secrets")
 	}
 	nobody, port, _ := net.SplitHostPort(framework.OwnAddress())
-	repeats := startServer(t, "127.0.0.1", postgres.Refuses("28P01", `password "canary-of-secret" of user "admin-of-secret" at 127.0.0.1 is wrong`))
+	repeats := startServer(t, "127.0.0.1",
+		postgres.Refuses("28P01", `password "canary-of-secret" of user "admin-of-secret" at 127.0.0.1 is wrong`))
 	useServer(t, tenant, "refused", "127.0.0.1", repeats.Port)
 	useServer(t, tenant, "nobody", nobody, port)
 	for name, reason := range map[string]string{"refused": "LoginRefused", "nobody": "ServerUnreachable"} {
 		tenant.ExternalDatabaseReason(t, tenant.Namespace, name, reason)
-		db, err := viewer.Windlass.WindlassV1alpha1().ExternalDatabases(tenant.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+		db, err := viewer.Windlass.WindlassV1alpha1().ExternalDatabases(tenant.Namespace).Get(t.Context(), name,
+			metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,8 +205,12 @@ func TestOperatorRefusesInternalAddressesByDefault(t *testing.T) {
 	loopback := startServer(t, "127.0.0.1", postgres.Silence)
 	apiHost, apiPort, _ := net.SplitHostPort(strings.TrimPrefix(on.Config().Host, "https://"))
 	forbidden := map[string][2]string{
-		"loopback": {"127.0.0.1", loopback.Port}, "name": {"localhost", loopback.Port}, "mapped": {"::ffff:127.0.0.1", loopback.Port},
-		"metadata": {"169.254.169.254", "80"}, "nat64": {"64:ff9b::a9fe:a9fe", "80"}, "zero": {"0.0.0.0", loopback.Port}, "api": {apiHost, apiPort},
+		"loopback": {"127.0.0.1", loopback.Port}, "name": {"localhost", loopback.Port}, "mapped": {
+			"::ffff:127.0.0.1", loopback.Port,
+		},
+		"metadata": {"169.254.169.254", "80"}, "nat64": {"64:ff9b::a9fe:a9fe", "80"}, "zero": {
+			"0.0.0.0", loopback.Port,
+		}, "api": {apiHost, apiPort},
 	}
 	for name, at := range forbidden {
 		useServer(t, tenant, name, at[0], at[1])
@@ -218,7 +234,8 @@ func checkStatusHidesResponder(t *testing.T, on *framework.Installation, tenant 
 		return
 	}
 	for name, script := range map[string]postgres.Script{
-		"resets": postgres.Hangup, "is-silent": postgres.Silence, "is-http": postgres.Says("HTTP/1.1 400 Bad Request\r\n\r\n"), "is-ssh": postgres.Says("SSH-2.0-OpenSSH\r\n"),
+		"resets": postgres.Hangup, "is-silent": postgres.Silence,
+		"is-http": postgres.Says("HTTP/1.1 400 Bad Request\r\n\r\n"), "is-ssh": postgres.Says("SSH-2.0-OpenSSH\r\n"),
 	} {
 		useServer(t, tenant, name, host, startServer(t, host, script).Port)
 	}

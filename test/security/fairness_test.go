@@ -40,7 +40,9 @@ func requestCount(t *testing.T, on *framework.Installation, namespace, verb, res
 // status.
 func waiting() v1alpha1.AppSpec {
 	spec := tenantApp
-	spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "missing"}}}}
+	spec.EnvFrom = []corev1.EnvFromSource{
+		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "missing"}}},
+	}
 	return spec
 }
 
@@ -68,18 +70,25 @@ func TestBusyTenantDoesNotDelayOtherTenant(t *testing.T) {
 		return err == nil, framework.IgnoreNotFound(err)
 	})
 	requests, err := p.Requests(func(r framework.Request) bool {
-		return r.String() == "create apps "+modest.Namespace+"/modest" || r.String() == "create deployments "+modest.Namespace+"/modest" ||
-			r.ObjectRef.Namespace == greedy.Namespace && r.User.Username == framework.ControllerUser && r.ObjectRef.Subresource == "status"
+		return r.String() == "create apps "+modest.Namespace+"/modest" || r.String() == "create deployments "+
+			modest.Namespace+"/modest" ||
+			r.ObjectRef.Namespace == greedy.Namespace && r.User.Username == framework.ControllerUser &&
+				r.ObjectRef.Subresource == "status"
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	created := slices.IndexFunc(requests, func(r framework.Request) bool { return r.ObjectRef.Resource == "apps" && r.Verb == "create" })
-	reconciled := slices.IndexFunc(requests, func(r framework.Request) bool { return r.ObjectRef.Resource == "deployments" })
+	created := slices.IndexFunc(requests, func(r framework.Request) bool {
+		return r.ObjectRef.Resource == "apps" && r.Verb == "create"
+	})
+	reconciled := slices.IndexFunc(requests, func(r framework.Request) bool {
+		return r.ObjectRef.Resource == "deployments"
+	})
 	// Some reconciles are in flight, and some end before the controller receives the event. Their number is larger than
 	// the number of workers, and far smaller than the number of waiting objects.
 	if between := reconciled - created; between > 200 {
-		t.Errorf("%d of %d reconciles of the busy tenant came before the App of the other tenant, want at most 200", between, objects)
+		t.Errorf("%d of %d reconciles of the busy tenant came before the App of the other tenant, want at most 200",
+			between, objects)
 	}
 	if left := objects - len(requests); left < objects/4 {
 		t.Logf("only %d reconciles remained, so this run proves little", left)
@@ -92,14 +101,17 @@ func TestSecretAnnotationCostsOneRead(t *testing.T) {
 	tenant := shared.NewTenant(t)
 	tenant.CreateSecret(t, tenant.Namespace, "large", map[string]string{"a": strings.Repeat("x", 900<<10)})
 	spec := tenantApp
-	spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "large"}}}}
+	spec.EnvFrom = []corev1.EnvFromSource{
+		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "large"}}},
+	}
 	for i := range apps {
 		tenant.CreateApp(t, tenant.Namespace, fmt.Sprint("app-", i), spec)
 	}
 	for i := range apps {
 		tenant.AppIn(t, tenant.Namespace, fmt.Sprint("app-", i), v1alpha1.AppReady)
 	}
-	reads, patches := requestCount(t, shared, tenant.Namespace, "get", "secrets"), requestCount(t, shared, tenant.Namespace, "patch", "deployments")
+	reads := requestCount(t, shared, tenant.Namespace, "get", "secrets")
+	patches := requestCount(t, shared, tenant.Namespace, "patch", "deployments")
 	if reads > 1 {
 		t.Errorf("%d Apps read one version of a Secret %d times", apps, reads)
 	}
@@ -107,7 +119,9 @@ func TestSecretAnnotationCostsOneRead(t *testing.T) {
 	for i := range changes {
 		before := requestCount(t, shared, tenant.Namespace, "get", "secrets")
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":"%d"}}}`, i)
-		if _, err := tenant.Kube.CoreV1().Secrets(tenant.Namespace).Patch(t.Context(), "large", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		_, err := tenant.Kube.CoreV1().Secrets(tenant.Namespace).Patch(t.Context(), "large", types.MergePatchType,
+			patch, metav1.PatchOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
 		framework.Eventually(t, "the annotated Secret to be read", func(context.Context) (bool, error) {
@@ -142,7 +156,8 @@ func TestWriteBudgetSlowsRevertLoop(t *testing.T) {
 		})
 	}
 	// The write budget of an object allows 250 writes at once, and then one write each second.
-	if took, n := int(time.Since(began).Seconds()), requestCount(t, shared, tenant.Namespace, "patch", "services"); n > 250+took+10 {
+	took, n := int(time.Since(began).Seconds()), requestCount(t, shared, tenant.Namespace, "patch", "services")
+	if n > 250+took+10 {
 		t.Errorf("a loop of %d s caused %d writes", took, n)
 	}
 	canary(t, shared)
@@ -195,7 +210,9 @@ func TestOwnStatusWriteDoesNotRequeueExternalDatabase(t *testing.T) {
 	})
 	spec := framework.EverythingOfExternalDatabase()
 	tenant.CreateExternalDatabase(t, tenant.Namespace, "shop", spec)
-	framework.Eventually(t, "a connection to the server", func(context.Context) (bool, error) { return connections() > 0, nil })
+	framework.Eventually(t, "a connection to the server", func(context.Context) (bool, error) {
+		return connections() > 0, nil
+	})
 	// Meanwhile the operator reconciles many times for other tenants.
 	for range 5 {
 		canary(t, shared)

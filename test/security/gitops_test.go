@@ -44,7 +44,8 @@ func prune(t *testing.T, in *framework.Tenant, labels map[string]string) {
 				if len(object.GetOwnerReferences()) > 0 {
 					continue
 				}
-				if err := objects.Delete(t.Context(), object.GetName(), metav1.DeleteOptions{}); framework.IgnoreNotFound(err) != nil {
+				if err := objects.Delete(t.Context(), object.GetName(),
+					metav1.DeleteOptions{}); framework.IgnoreNotFound(err) != nil {
 					t.Fatal(err)
 				}
 			}
@@ -101,8 +102,11 @@ func TestReconcileRemovesRecordedLabels(t *testing.T) {
 	tenant.CreateDatabase(t, tenant.Namespace, "orders", framework.SmallestDatabase())
 	label(t, tenant, "orders")
 	for resource, name := range map[schema.GroupVersionResource]string{
-		corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"): "orders", corev1.SchemeGroupVersion.WithResource("secrets"): "orders-credentials",
-		corev1.SchemeGroupVersion.WithResource("services"): "orders", {Group: "apps", Version: "v1", Resource: "statefulsets"}: "orders",
+		corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"): "orders",
+		corev1.SchemeGroupVersion.WithResource("secrets"):                "orders-credentials",
+		corev1.SchemeGroupVersion.WithResource("services"):               "orders", {
+			Group: "apps", Version: "v1", Resource: "statefulsets",
+		}: "orders",
 	} {
 		objects := tenant.Dynamic.Resource(resource).Namespace(tenant.Namespace)
 		child, err := objects.Get(t.Context(), name, metav1.GetOptions{})
@@ -111,16 +115,18 @@ func TestReconcileRemovesRecordedLabels(t *testing.T) {
 		}
 		want := maps.Clone(child.GetLabels())
 		want["backup"] = "daily"
-		if _, err := objects.Patch(t.Context(), name, types.MergePatchType, withLabels(t, child), metav1.PatchOptions{}); err != nil {
+		if _, err := objects.Patch(t.Context(), name, types.MergePatchType, withLabels(t, child),
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		framework.Eventually(t, resource.Resource+" to lose the labels of the Database, and no other label", func(ctx context.Context) (bool, error) {
-			now, err := objects.Get(ctx, name, metav1.GetOptions{})
-			if err == nil && (now.GetUID() != child.GetUID() || now.GetGeneration() != child.GetGeneration()) {
-				t.Errorf("%s was replaced or has another spec: %v", resource.Resource, now)
-			}
-			return err == nil && maps.Equal(now.GetLabels(), want), err
-		})
+		framework.Eventually(t, resource.Resource+" to lose the labels of the Database, and no other label",
+			func(ctx context.Context) (bool, error) {
+				now, err := objects.Get(ctx, name, metav1.GetOptions{})
+				if err == nil && (now.GetUID() != child.GetUID() || now.GetGeneration() != child.GetGeneration()) {
+					t.Errorf("%s was replaced or has another spec: %v", resource.Resource, now)
+				}
+				return err == nil && maps.Equal(now.GetLabels(), want), err
+			})
 	}
 }
 
@@ -143,7 +149,9 @@ func withLabels(t *testing.T, child *unstructured.Unstructured) []byte {
 		t.Fatal(err)
 	}
 	labels["backup"] = "daily"
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": map[string]string{recordAnnotation: string(text)}}})
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"labels": labels, "annotations": map[string]string{recordAnnotation: string(text)}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,9 @@ func waitRenewed(t *testing.T, on *framework.Installation, namespace string) {
 		return len(requests)
 	}
 	before := count()
-	framework.Eventually(t, "the Lease in "+namespace+" to be renewed", func(context.Context) (bool, error) { return count() >= before+renewals, nil })
+	framework.Eventually(t, "the Lease in "+namespace+" to be renewed", func(context.Context) (bool, error) {
+		return count() >= before+renewals, nil
+	})
 }
 
 // generation returns the generation of the CustomResourceDefinition of At, which counts the changes of its spec.
@@ -58,7 +60,9 @@ func secondInstallation(t *testing.T, on *framework.Installation, namespace stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := on.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := on.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"serviceaccount.yaml", "role.yaml", "clusterrole.yaml"} {
@@ -66,7 +70,8 @@ func secondInstallation(t *testing.T, on *framework.Installation, namespace stri
 		if err != nil {
 			t.Fatal(err)
 		}
-		second := strings.NewReplacer("windlass-system", namespace, "name: windlass-controller-cluster-lease", "name: second-cluster-lease",
+		second := strings.NewReplacer("windlass-system", namespace, "name: windlass-controller-cluster-lease",
+			"name: second-cluster-lease",
 			"name: windlass-controller", "name: second").Replace(string(text))
 		if _, err := on.Kubectl(t.Context(), second, "apply", "-f", "-"); err != nil {
 			t.Fatal(err)
@@ -96,8 +101,10 @@ func TestSecondInstallationStandsBy(t *testing.T) {
 	if second.Ready() {
 		t.Error("the second installation is ready, although it does not serve the webhook")
 	}
-	if log := second.Log.String(); strings.Count(log, "Standing by while another installation of the operator holds the Lease") != 1 ||
-		strings.Count(log, "Not serving conversions, because the CustomResourceDefinition names the webhook of another installation of Windlass") != 1 {
+	if log := second.Log.String(); strings.Count(log, "Standing by while another installation of the operator "+
+		"holds the Lease") != 1 ||
+		strings.Count(log, "Not serving conversions, because the CustomResourceDefinition names the webhook of "+
+			"another installation of Windlass") != 1 {
 		t.Errorf("the log of the second installation does not report exactly once that it stands by:\n%s", log)
 	}
 	writes, err := p.Requests(func(r framework.Request) bool {
@@ -112,10 +119,13 @@ func TestSecondInstallationStandsBy(t *testing.T) {
 	}
 
 	first.Kill()
-	framework.Eventually(t, "the second installation to be ready", func(context.Context) (bool, error) { return second.Ready(), nil })
+	framework.Eventually(t, "the second installation to be ready", func(context.Context) (bool, error) {
+		return second.Ready(), nil
+	})
 	p.Create(t, "default", "example", "echo Hello", nil)
 	p.InPhase(t, "default", "example", v1.AtDone)
-	if text, err := p.Kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "-n", "default"); err != nil || !strings.Contains(text, "example") {
+	if text, err := p.Kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "-n",
+		"default"); err != nil || !strings.Contains(text, "example") {
 		t.Errorf("the second installation does not convert Ats: %v: %s", err, text)
 	}
 	taken := generation(t, p)
@@ -123,7 +133,8 @@ func TestSecondInstallationStandsBy(t *testing.T) {
 	t.Cleanup(func() { third.Terminate() })
 	waitRenewed(t, p, "windlass-system")
 	if after := generation(t, p); after != taken {
-		t.Errorf("the restarted first installation changed the CustomResourceDefinition from generation %s to %s", taken, after)
+		t.Errorf("the restarted first installation changed the CustomResourceDefinition from generation %s to %s",
+			taken, after)
 	}
 }
 
@@ -154,7 +165,9 @@ func TestNamespacedOperatorsWorkSideBySide(t *testing.T) {
 		p.InPhase(t, namespace, "example", v1.AtDone)
 		waitRenewed(t, p, namespace)
 	}
-	refused, err := p.Requests(func(r framework.Request) bool { return r.User.Username == framework.ControllerUser && r.Unauthorized() })
+	refused, err := p.Requests(func(r framework.Request) bool {
+		return r.User.Username == framework.ControllerUser && r.Unauthorized()
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

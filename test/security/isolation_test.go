@@ -25,7 +25,8 @@ func TestKindWithoutCacheDelaysNoOtherKind(t *testing.T) {
 	p.DatabaseIn(t, namespace, "canary", v1alpha1.DatabaseReady)
 	p.Create(t, namespace, "canary", "true", nil)
 	p.InPhase(t, namespace, "canary", "Done")
-	if _, err := p.Kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "-n", namespace); err != nil {
+	if _, err := p.Kubectl(t.Context(), "", "get", "ats.v1alpha1.cnat.programming-kubernetes.info", "-n",
+		namespace); err != nil {
 		t.Errorf("the webhook does not convert: %v", err)
 	}
 	for _, message := range []string{"Starting without a kind whose caches have not synced", "Cannot watch a kind: "} {

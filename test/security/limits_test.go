@@ -76,18 +76,52 @@ func TestSchemaEnforcesAppLimits(t *testing.T) {
 		refusal string
 	}{
 		"an argument of the largest length in Linux": {schema.Node{"args": []any{strings.Repeat("ä", 128<<10)}}, ""},
-		"very many arguments":                        {schema.Node{"args": many(1024, func(i int) any { return fmt.Sprint(i) })}, ""},
-		"very many variables":                        {schema.Node{"env": many(1024, func(i int) any { return schema.Node{"name": fmt.Sprint("A", i), "value": "b"} })}, ""},
-		"a variable with a long value":               {schema.Node{"env": []any{schema.Node{"name": "A", "value": strings.Repeat("b", 128<<10)}}}, ""},
-		"a large file":                               {schema.Node{"config": schema.Node{"a": strings.Repeat("b", 512<<10)}}, ""},
-		"two files that are too large together":      {schema.Node{"config": schema.Node{"a": strings.Repeat("b", 512<<10), "c": "d"}}, "524288 characters in total"},
-		"an autoscaler with a request for CPU":       {schema.Node{"autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{"requests": schema.Node{"cpu": "1"}}}, ""},
-		"an autoscaler with a limit of CPU":          {schema.Node{"autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{"limits": schema.Node{"cpu": 1}}}, ""},
-		"an autoscaler without either":               {schema.Node{"autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{"requests": schema.Node{"memory": "1Gi"}}}, "autoscaling needs resources.requests.cpu"},
-		"an autoscaler whose minimum is the maximum": {schema.Node{"autoscaling": schema.Node{"minReplicas": 3, "maxReplicas": 3}, "resources": schema.Node{"limits": schema.Node{"cpu": 1}}}, ""},
-		"an autoscaler whose minimum is larger":      {schema.Node{"autoscaling": schema.Node{"minReplicas": 4, "maxReplicas": 3}, "resources": schema.Node{"limits": schema.Node{"cpu": 1}}}, "must not be greater than"},
-		"a claim of a device":                        {schema.Node{"resources": schema.Node{"claims": []any{schema.Node{"name": "gpu"}}}}, "claims cannot be used"},
-		"no claim of a device":                       {schema.Node{"resources": schema.Node{"claims": []any{}}}, ""},
+		"very many arguments": {
+			schema.Node{"args": many(1024, func(i int) any { return fmt.Sprint(i) })}, "",
+		},
+		"very many variables": {
+			schema.Node{"env": many(1024, func(i int) any { return schema.Node{"name": fmt.Sprint("A", i), "value": "b"} })}, "",
+		},
+		"a variable with a long value": {
+			schema.Node{"env": []any{schema.Node{"name": "A", "value": strings.Repeat("b", 128<<10)}}}, "",
+		},
+		"a large file": {schema.Node{"config": schema.Node{"a": strings.Repeat("b", 512<<10)}}, ""},
+		"two files that are too large together": {
+			schema.Node{"config": schema.Node{"a": strings.Repeat("b", 512<<10), "c": "d"}}, "524288 characters in total",
+		},
+		"an autoscaler with a request for CPU": {
+			schema.Node{
+				"autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{"requests": schema.Node{"cpu": "1"}},
+			}, "",
+		},
+		"an autoscaler with a limit of CPU": {
+			schema.Node{
+				"autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{"limits": schema.Node{"cpu": 1}},
+			}, "",
+		},
+		"an autoscaler without either": {
+			schema.Node{
+				"autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{"requests": schema.Node{"memory": "1Gi"}},
+			}, "autoscaling needs resources.requests.cpu",
+		},
+		"an autoscaler whose minimum is the maximum": {
+			schema.Node{
+				"autoscaling": schema.Node{"minReplicas": 3, "maxReplicas": 3}, "resources": schema.Node{
+					"limits": schema.Node{"cpu": 1},
+				},
+			}, "",
+		},
+		"an autoscaler whose minimum is larger": {
+			schema.Node{
+				"autoscaling": schema.Node{"minReplicas": 4, "maxReplicas": 3}, "resources": schema.Node{
+					"limits": schema.Node{"cpu": 1},
+				},
+			}, "must not be greater than",
+		},
+		"a claim of a device": {
+			schema.Node{"resources": schema.Node{"claims": []any{schema.Node{"name": "gpu"}}}}, "claims cannot be used",
+		},
+		"no claim of a device": {schema.Node{"resources": schema.Node{"claims": []any{}}}, ""},
 		"a variable from a file": {schema.Node{"env": []any{schema.Node{"name": "A", "valueFrom": schema.Node{
 			"fileKeyRef": schema.Node{"volumeName": "a", "path": "b", "key": "c"}}}}}, "fileKeyRef cannot be used"},
 	} {
@@ -98,14 +132,19 @@ func TestSchemaEnforcesAppLimits(t *testing.T) {
 			platform := schema.Version{Group: "windlass.dev", Name: "v1alpha1", Kind: "Platform", Plural: "platforms"}
 			for _, object := range []schema.Node{
 				{"kind": app.Kind, "spec": tt.spec},
-				{"kind": platform.Kind, "spec": schema.Node{"namespace": tenant.Namespace, "components": []any{schema.Node{"name": "a", "app": tt.spec}}}},
+				{
+					"kind": platform.Kind, "spec": schema.Node{
+						"namespace": tenant.Namespace, "components": []any{schema.Node{"name": "a", "app": tt.spec}},
+					},
+				},
 			} {
 				object["apiVersion"], object["metadata"] = "windlass.dev/v1alpha1", schema.Node{"name": "limits"}
 				of := app
 				if object["kind"] == platform.Kind {
 					of = platform
 				}
-				response, err := dryRunCreate(t.Context(), t, shared.Kube.Discovery().RESTClient(), of, tenant.Namespace, encoded(t, object))
+				response, err := dryRunCreate(t.Context(), t, shared.Kube.Discovery().RESTClient(), of,
+					tenant.Namespace, encoded(t, object))
 				if (tt.refusal == "") != (err == nil) || !strings.Contains(string(response), tt.refusal) {
 					t.Errorf("the %s is accepted: %v; want a refusal with %q: %.500s", of.Kind, err == nil, tt.refusal, response)
 				}

@@ -34,7 +34,8 @@ func withController(m *testing.M) (code int, err error) {
 	}
 	code = m.Run()
 	if ended := controller.Terminate(); ended != 0 {
-		return 1, fmt.Errorf("the controller ended with exit code %d after SIGTERM; its log:\n%s", ended, controller.Log.String())
+		return 1, fmt.Errorf("the controller ended with exit code %d after SIGTERM; its log:\n%s", ended,
+			controller.Log.String())
 	}
 	if code != 0 {
 		return code, controller.KeepLog("security-controller.log")

@@ -53,14 +53,22 @@ func fillCaches(t *testing.T, tenant *framework.Tenant) {
 	}
 	text := strings.Join(megabyte(), "")
 	for i := range 120 {
-		object := metav1.ObjectMeta{Name: fmt.Sprintf("labelled-%03d", i), Labels: map[string]string{"app.kubernetes.io/managed-by": "windlass"}}
-		if i%3 == 0 {
-			object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "windlass.dev/v1alpha1", Kind: "App", Name: "none", UID: "none", Controller: ptr.To(true)}}
+		object := metav1.ObjectMeta{
+			Name: fmt.Sprintf("labelled-%03d", i), Labels: map[string]string{"app.kubernetes.io/managed-by": "windlass"},
 		}
-		_, err := tenant.Kube.CoreV1().Secrets(tenant.Namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: object, StringData: map[string]string{"key": text}}, metav1.CreateOptions{})
+		if i%3 == 0 {
+			object.OwnerReferences = []metav1.OwnerReference{
+				{APIVersion: "windlass.dev/v1alpha1", Kind: "App", Name: "none", UID: "none", Controller: ptr.To(true)},
+			}
+		}
+		_, err := tenant.Kube.CoreV1().Secrets(tenant.Namespace).Create(t.Context(), &corev1.Secret{
+			ObjectMeta: object, StringData: map[string]string{"key": text},
+		}, metav1.CreateOptions{})
 		create(err)
 		if i < 40 {
-			_, err = tenant.Kube.CoreV1().ConfigMaps(tenant.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: object, Data: map[string]string{"key": text}}, metav1.CreateOptions{})
+			_, err = tenant.Kube.CoreV1().ConfigMaps(tenant.Namespace).Create(t.Context(), &corev1.ConfigMap{
+				ObjectMeta: object, Data: map[string]string{"key": text},
+			}, metav1.CreateOptions{})
 			create(err)
 		}
 	}
@@ -92,9 +100,10 @@ func TestTenantCannotFillCaches(t *testing.T) {
 	}
 	// The budget is smaller than ten of these Ats.
 	for i := 10; i < largeAts; i++ {
-		framework.Eventually(t, "an At that exceeds the budget to report the reason NamespaceBudgetExceeded", func(ctx context.Context) (bool, error) {
-			return refused(ctx, fmt.Sprintf("large-%02d", i)), nil
-		})
+		framework.Eventually(t, "an At that exceeds the budget to report the reason NamespaceBudgetExceeded",
+			func(ctx context.Context) (bool, error) {
+				return refused(ctx, fmt.Sprintf("large-%02d", i)), nil
+			})
 	}
 	canary(t, p)
 	// A replica that starts now reads all these objects.
@@ -105,7 +114,8 @@ func TestTenantCannotFillCaches(t *testing.T) {
 		moreHeap, moreRSS := replica.Heap(t)-heap[name], replica.PeakRSS(t)-rss[name]
 		t.Logf("%s: %d MiB more heap, %d MiB more RSS at the peak", name, moreHeap>>20, moreRSS>>20)
 		if moreHeap > heapOfATenant || moreRSS > rssOfATenant {
-			t.Errorf("the objects of a tenant take %d MiB of heap and %d MiB of RSS in the %s replica", moreHeap>>20, moreRSS>>20, name)
+			t.Errorf("the objects of a tenant take %d MiB of heap and %d MiB of RSS in the %s replica", moreHeap>>20,
+				moreRSS>>20, name)
 		}
 	}
 	// After the other objects are deleted, the operator reconciles the Ats that exceeded the budget, without a change of
@@ -116,14 +126,17 @@ func TestTenantCannotFillCaches(t *testing.T) {
 		}
 	}
 	all := metav1.ListOptions{}
-	if err := tenant.Kube.CoreV1().Secrets(tenant.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, all); err != nil {
+	if err := tenant.Kube.CoreV1().Secrets(tenant.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{},
+		all); err != nil {
 		t.Fatal(err)
 	}
-	if err := tenant.Kube.CoreV1().ConfigMaps(tenant.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, all); err != nil {
+	if err := tenant.Kube.CoreV1().ConfigMaps(tenant.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{},
+		all); err != nil {
 		t.Fatal(err)
 	}
 	framework.Eventually(t, "the remaining Ats to fit into the budget", func(ctx context.Context) (bool, error) {
 		leader.Heap(t) // runs the garbage collector; an object counts against the budget until it is collected
-		return !refused(ctx, fmt.Sprintf("large-%02d", largeAts-2)) && !refused(ctx, fmt.Sprintf("large-%02d", largeAts-1)), nil
+		return !refused(ctx, fmt.Sprintf("large-%02d", largeAts-2)) &&
+			!refused(ctx, fmt.Sprintf("large-%02d", largeAts-1)), nil
 	})
 }

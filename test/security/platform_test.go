@@ -35,7 +35,11 @@ func platformIn(t *testing.T, namespace string, components ...v1alpha1.PlatformC
 func TestPlatformDoesNotRecreateIsolatedNamespace(t *testing.T) {
 	t.Parallel()
 	name := shared.NewNamespace(t) + "-isolated"
-	isolated := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	isolated := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+		},
+	}
 	namespaces := shared.Kube.CoreV1().Namespaces()
 	if _, err := namespaces.Create(t.Context(), isolated, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -45,7 +49,9 @@ func TestPlatformDoesNotRecreateIsolatedNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	shared.PlatformReason(t, name, "NamespaceGone")
-	shared.UpdatePlatform(t, name, func(p *v1alpha1.Platform) { p.Spec.Components = append(p.Spec.Components, web("more")) })
+	shared.UpdatePlatform(t, name, func(p *v1alpha1.Platform) {
+		p.Spec.Components = append(p.Spec.Components, web("more"))
+	})
 	shared.PlatformReason(t, name, "NamespaceGone")
 	if now, err := namespaces.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("the namespace was created again as %v (%v)", now.ObjectMeta, err)
@@ -68,13 +74,21 @@ func TestPlatformDoesNotRecreateIsolatedNamespace(t *testing.T) {
 func TestPlatformCannotUseSystemNamespaces(t *testing.T) {
 	t.Parallel()
 	platforms := shared.Windlass.WindlassV1alpha1().Platforms()
-	system := &v1alpha1.Platform{ObjectMeta: metav1.ObjectMeta{Name: "system"}, Spec: v1alpha1.PlatformSpec{Namespace: "kube-system", Components: []v1alpha1.PlatformComponent{web("web")}}}
-	if _, err := platforms.Create(t.Context(), system, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "must not begin with kube-") {
+	system := &v1alpha1.Platform{
+		ObjectMeta: metav1.ObjectMeta{Name: "system"}, Spec: v1alpha1.PlatformSpec{
+			Namespace: "kube-system", Components: []v1alpha1.PlatformComponent{web("web")},
+		},
+	}
+	if _, err := platforms.Create(t.Context(), system, metav1.CreateOptions{}); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "must not begin with kube-") {
 		t.Errorf("creating a Platform for kube-system: got %v, want an Invalid error", err)
 	}
-	shared.CreatePlatform(t, "own", v1alpha1.PlatformSpec{Namespace: "windlass-system", Components: []v1alpha1.PlatformComponent{web("web")}})
+	shared.CreatePlatform(t, "own", v1alpha1.PlatformSpec{
+		Namespace: "windlass-system", Components: []v1alpha1.PlatformComponent{web("web")},
+	})
 	shared.PlatformReason(t, "own", "NamespaceNotAllowed")
-	if apps, err := shared.Windlass.WindlassV1alpha1().Apps("windlass-system").List(t.Context(), metav1.ListOptions{}); err != nil || len(apps.Items) > 0 {
+	if apps, err := shared.Windlass.WindlassV1alpha1().Apps("windlass-system").List(t.Context(),
+		metav1.ListOptions{}); err != nil || len(apps.Items) > 0 {
 		t.Errorf("the operator has created %v in windlass-system (%v)", apps.Items, err)
 	}
 	deletePlatform(t, "own")
@@ -128,7 +142,9 @@ func TestForgedComponentsDoNotDelayPlatform(t *testing.T) {
 	platform := platformIn(t, tenant.Namespace, web("web"))
 	forge(t, tenant, platform, forgeries)
 	t.Cleanup(func() { releaseForged(t, tenant) })
-	platform = shared.UpdatePlatform(t, platform.Name, func(p *v1alpha1.Platform) { p.Spec.Components = append(p.Spec.Components, web("more")) })
+	platform = shared.UpdatePlatform(t, platform.Name, func(p *v1alpha1.Platform) {
+		p.Spec.Components = append(p.Spec.Components, web("more"))
+	})
 	platform = shared.PlatformIn(t, platform.Name, v1alpha1.PlatformReady)
 	if n := len(platform.Status.Components); n != 2 {
 		t.Errorf("the status has %d components, want 2", n)
@@ -136,7 +152,8 @@ func TestForgedComponentsDoNotDelayPlatform(t *testing.T) {
 	deletePlatform(t, platform.Name)
 	// The forged Apps are paused. Their statuses and Events say so.
 	about, err := shared.Requests(func(r framework.Request) bool {
-		return r.User.Username == framework.ControllerUser && r.ObjectRef.Namespace == tenant.Namespace && strings.Contains(r.ObjectRef.Name, "-forged") &&
+		return r.User.Username == framework.ControllerUser && r.ObjectRef.Namespace == tenant.Namespace &&
+			strings.Contains(r.ObjectRef.Name, "-forged") &&
 			r.ObjectRef.Subresource != "status" && r.ObjectRef.Resource != "events"
 	})
 	if err != nil {
@@ -159,7 +176,8 @@ func releaseForged(t *testing.T, tenant *framework.Tenant) {
 	for i := range list.Items {
 		app := &list.Items[i]
 		app.Finalizers = nil
-		if _, err := apps.Update(context.Background(), app, metav1.UpdateOptions{}); framework.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		if _, err := apps.Update(context.Background(), app,
+			metav1.UpdateOptions{}); framework.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			t.Error(err)
 		}
 	}

@@ -27,11 +27,15 @@ func collection(s schema.Version, namespace string) string {
 }
 
 // dryRunCreate creates an object in a dry run, and returns the response of the API server.
-func dryRunCreate(ctx context.Context, t *testing.T, client rest.Interface, s schema.Version, namespace string, object []byte) ([]byte, error) {
+func dryRunCreate(
+	ctx context.Context, t *testing.T, client rest.Interface, s schema.Version, namespace string, object []byte,
+) ([]byte, error) {
 	t.Helper()
-	response, err := client.Post().AbsPath(collection(s, namespace)).Param("dryRun", "All").Param("fieldValidation", "Ignore").
+	response, err := client.Post().AbsPath(collection(s, namespace)).Param("dryRun", "All").Param("fieldValidation",
+		"Ignore").
 		SetHeader("Content-Type", "application/json").Body(object).Do(ctx).Raw()
-	if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) && !apierrors.IsRequestEntityTooLargeError(err) {
+	if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) &&
+		!apierrors.IsRequestEntityTooLargeError(err) {
 		t.Fatalf("creating a %s: %v: %s", s.Kind, err, response)
 	}
 	return response, err
@@ -49,9 +53,11 @@ func encoded(t *testing.T, object any) []byte {
 func TestSchemaRejectsUndecodableQuantities(t *testing.T) {
 	t.Parallel()
 	values := map[any]bool{
-		1: true, 1000000: true, "1": true, "100m": true, "1.5Gi": true, "0.1000001": true, ".5": true, "5.": true, "1e3": true, "1E3": true,
+		1: true, 1000000: true, "1": true, "100m": true, "1.5Gi": true, "0.1000001": true, ".5": true, "5.": true,
+		"1e3": true, "1E3": true,
 		"12e-3": true, "+1": true, "64Mi": true, "9223372036854775807": true, "1e99": true,
-		"": false, " 1": false, "1 ": false, "1e": false, "1e5.5": false, "1e.5": false, "1e100": false, "1e-100": false, "1e+100000000": false,
+		"": false, " 1": false, "1 ": false, "1e": false, "1e5.5": false, "1e.5": false, "1e100": false,
+		"1e-100": false, "1e+100000000": false,
 		"1Kib": false, "0x10": false, "1_000": false, "NaN": false, "Inf": false, "1,5": false, "१": false,
 		strings.Repeat("9", 100_000): false, "1." + strings.Repeat("0", 100_000): false, strings.Repeat("0", 100_000): false,
 		0.5: false, 1e300: false, true: false,
@@ -97,13 +103,17 @@ func oddValues(of schema.Node) []string {
 	values := []string{`null`, `[null]`, `{"a":null}`}
 	switch {
 	case schema.IsQuantity(of):
-		return append(values, `-0`, `-0.0`, `1.0`, `1e18`, `1e19`, `9223372036854775807`, `9223372036854775808`, `-9223372036854775808`, `"1e5.5"`, `"-1"`, `"1e-99"`, `"1E"`, `"1e"`)
+		return append(values, `-0`, `-0.0`, `1.0`, `1e18`, `1e19`, `9223372036854775807`, `9223372036854775808`,
+			`-9223372036854775808`, `"1e5.5"`, `"-1"`, `"1e-99"`, `"1E"`, `"1e"`)
 	case of["type"] == "integer":
-		return append(values, `-0`, `1.0`, `1e0`, `1.5`, `1e400`, `"1"`, `2147483647`, `2147483648`, `4294967297`, `-2147483649`, `9007199254740993`,
+		return append(values, `-0`, `1.0`, `1e0`, `1.5`, `1e400`, `"1"`, `2147483647`, `2147483648`, `4294967297`,
+			`-2147483649`, `9007199254740993`,
 			`9223372036854775807`, `9223372036854775808`, `1e19`, `1e300`, `-1e19`)
 	case of["format"] == "date-time":
-		return append(values, `""`, `"2026-02-10T20:30:00Z"`, `"2026-02-10t20:30:00z"`, `"2026-02-10T20:30:00x5Z"`, `"2026-02-10T20:30:00,5Z"`,
-			`"2026-02-30T20:30:00Z"`, `"2026-02-10T20:30:00.1234567890123Z"`, `"2026-02-10T20:30:00+99:99"`, `"2026-02-10T20:30:00+24:00"`, `"2026-02-10T24:00:00Z"`,
+		return append(values, `""`, `"2026-02-10T20:30:00Z"`, `"2026-02-10t20:30:00z"`, `"2026-02-10T20:30:00x5Z"`,
+			`"2026-02-10T20:30:00,5Z"`,
+			`"2026-02-30T20:30:00Z"`, `"2026-02-10T20:30:00.1234567890123Z"`, `"2026-02-10T20:30:00+99:99"`,
+			`"2026-02-10T20:30:00+24:00"`, `"2026-02-10T24:00:00Z"`,
 			`"2026-02-10T23:59:60Z"`, `"0000-01-01T00:00:00Z"`, `"9999-12-31T23:59:59-23:59"`, `"2026-02-10T20:30:00Ztrue"`)
 	case of["type"] == "string":
 		return append(values, `""`, `"a"`, `"\u0000"`, `"\ud800"`, "\"\xff\"", `"`+strings.Repeat("ä", 2000)+`"`, `1`, `true`)
@@ -158,7 +168,8 @@ func tryStatuses(t *testing.T, on *framework.Installation, s schema.Version, nam
 		object["spec"].(schema.Node)["namespace"] = namespace
 	}
 	path := collection(s, namespace)
-	if _, err := client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(encoded(t, object)).Do(t.Context()).Raw(); err != nil {
+	if _, err := client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(encoded(t, object)).
+		Do(t.Context()).Raw(); err != nil {
 		t.Fatalf("creating a %s: %v", s.Kind, err)
 	}
 	t.Cleanup(func() {
@@ -171,7 +182,8 @@ func tryStatuses(t *testing.T, on *framework.Installation, s schema.Version, nam
 		template := string(encoded(t, f.Status(gap)))
 		for _, value := range oddValues(f.Schema) {
 			patch := strings.Replace(template, `"`+gap+`"`, value, 1)
-			response, err := client.Patch(types.MergePatchType).AbsPath(path, name, "status").Param("dryRun", "All").Param("fieldValidation", "Ignore").Body([]byte(patch)).Do(t.Context()).Raw()
+			response, err := client.Patch(types.MergePatchType).AbsPath(path, name, "status").Param("dryRun",
+				"All").Param("fieldValidation", "Ignore").Body([]byte(patch)).Do(t.Context()).Raw()
 			if err == nil {
 				accepted++
 				decodes(t, f, response)

@@ -28,22 +28,57 @@ var stored = []struct {
 	spec           schema.Node
 	change         string
 }{
-	{"quantities", "apps", schema.Node{"resources": schema.Node{"requests": schema.Node{"cpu": "1e5.5"}, "limits": schema.Node{"memory": "1e-9999"}},
-		"env": []any{schema.Node{"name": "A", "valueFrom": schema.Node{"resourceFieldRef": schema.Node{"resource": "limits.cpu", "divisor": "1e.5"}}}}}, `{"port":81}`},
-	{"sizes", "apps", schema.Node{"args": []any{strings.Repeat("a", 200_000)}, "config": schema.Node{"a": strings.Repeat("a", 400_000), "b": strings.Repeat("b", 200_000)},
+	{"quantities", "apps", schema.Node{"resources": schema.Node{
+		"requests": schema.Node{"cpu": "1e5.5"}, "limits": schema.Node{"memory": "1e-9999"},
+	},
+		"env": []any{
+			schema.Node{
+				"name": "A", "valueFrom": schema.Node{"resourceFieldRef": schema.Node{"resource": "limits.cpu", "divisor": "1e.5"}},
+			},
+		}}, `{"port":81}`},
+	{"sizes", "apps", schema.Node{"args": []any{strings.Repeat("a", 200_000)}, "config": schema.Node{
+		"a": strings.Repeat("a", 400_000), "b": strings.Repeat("b", 200_000),
+	},
 		"image": strings.Repeat("i", 2000), "ingress": schema.Node{"host": strings.Repeat("h", 300)}}, `{"port":81}`},
-	{"useless", "apps", schema.Node{"resources": schema.Node{"claims": []any{schema.Node{"name": "a"}}}, "autoscaling": schema.Node{"maxReplicas": 3, "minReplicas": 4},
-		"env": []any{schema.Node{"name": "A", "valueFrom": schema.Node{"fileKeyRef": schema.Node{"volumeName": "a", "path": "b", "key": "c"}}}}}, `{"port":81}`},
+	{"useless", "apps", schema.Node{"resources": schema.Node{
+		"claims": []any{schema.Node{"name": "a"}},
+	}, "autoscaling": schema.Node{"maxReplicas": 3, "minReplicas": 4},
+		"env": []any{
+			schema.Node{
+				"name": "A", "valueFrom": schema.Node{"fileKeyRef": schema.Node{"volumeName": "a", "path": "b", "key": "c"}},
+			},
+		}}, `{"port":81}`},
 	{"name.of-no-service", "apps", schema.Node{}, `{"port":81}`},
-	{"times", "ats", schema.Node{"schedule": "2026-02-10t20:30:00z", "command": []any{strings.Repeat("a", 200_000)}}, `{"suspend":true}`},
-	{"quantities", "databases", schema.Node{"version": "17", "storage": schema.Node{"size": "1e5.5"}, "owner": "pg_a", "parameters": schema.Node{"port": "1"}}, `{"image":"a"}`},
+	{
+		"times", "ats", schema.Node{"schedule": "2026-02-10t20:30:00z", "command": []any{strings.Repeat("a", 200_000)}},
+		`{"suspend":true}`,
+	},
+	{
+		"quantities", "databases", schema.Node{
+			"version": "17", "storage": schema.Node{"size": "1e5.5"}, "owner": "pg_a", "parameters": schema.Node{"port": "1"},
+		}, `{"image":"a"}`,
+	},
 	{"negative", "databases", schema.Node{"version": "17", "storage": schema.Node{"size": "-1"}}, `{"image":"a"}`},
-	{"itself", "externaldatabases", schema.Node{"databaseName": "pg_a", "connectionSecretRef": schema.Node{"name": "itself-credentials"}, "extensions": []any{strings.Repeat("e", 99)}}, `{"deletionPolicy":"Delete"}`},
+	{
+		"itself", "externaldatabases", schema.Node{
+			"databaseName": "pg_a", "connectionSecretRef": schema.Node{
+				"name": "itself-credentials",
+			}, "extensions": []any{strings.Repeat("e", 99)},
+		}, `{"deletionPolicy":"Delete"}`,
+	},
 	{"platform", "platforms", schema.Node{"namespace": "elsewhere", "components": []any{
-		schema.Node{"name": "a", "app": schema.Node{"image": "a", "autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{"limits": schema.Node{"memory": "1e5.5"}}}},
+		schema.Node{
+			"name": "a", "app": schema.Node{
+				"image": "a", "autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{
+					"limits": schema.Node{"memory": "1e5.5"},
+				},
+			},
+		},
 		schema.Node{"name": "b", "at": schema.Node{"command": []any{"a"}, "schedule": "1900-01-01T00:00:00Z"}},
 		schema.Node{"name": "c", "database": schema.Node{"version": "17", "storage": schema.Node{"size": "1e5.5"}}},
-		schema.Node{"name": "d", "externalDatabase": schema.Node{"databaseName": "pg_a", "connectionSecretRef": schema.Node{"name": ""}}}}}, ""},
+		schema.Node{
+			"name": "d", "externalDatabase": schema.Node{"databaseName": "pg_a", "connectionSecretRef": schema.Node{"name": ""}},
+		}}}, ""},
 }
 
 // loosened returns a manifest of the CustomResourceDefinitions without limits, as in a version that had no limits.
@@ -51,10 +86,15 @@ func loosened(t *testing.T) string {
 	t.Helper()
 	var loosen func(of schema.Node)
 	loosen = func(of schema.Node) {
-		if slices.ContainsFunc(schema.Patterns(of), func(pattern string) bool { return strings.HasPrefix(pattern, "^(19[7-9][0-9]|") }) {
+		if slices.ContainsFunc(schema.Patterns(of), func(pattern string) bool {
+			return strings.HasPrefix(pattern, "^(19[7-9][0-9]|")
+		}) {
 			of["format"] = "date-time" // as the schedule had in that version
 		}
-		for _, limit := range []string{"maxLength", "minLength", "maxItems", "minItems", "maxProperties", "maximum", "minimum", "pattern", "allOf", "x-kubernetes-validations"} {
+		for _, limit := range []string{
+			"maxLength", "minLength", "maxItems", "minItems", "maxProperties", "maximum", "minimum", "pattern", "allOf",
+			"x-kubernetes-validations",
+		} {
 			delete(of, limit)
 		}
 		for _, child := range schema.Children(of) {
@@ -108,9 +148,13 @@ func (p *upgraded) of(resource string) dynamic.ResourceInterface {
 	case "platforms":
 		return p.objects.Resource(gvr.GroupVersionResource{Group: "windlass.dev", Version: "v1alpha1", Resource: resource})
 	case "ats":
-		return p.objects.Resource(gvr.GroupVersionResource{Group: "cnat.programming-kubernetes.info", Version: "v1", Resource: resource}).Namespace("default")
+		return p.objects.Resource(gvr.GroupVersionResource{
+			Group: "cnat.programming-kubernetes.info", Version: "v1", Resource: resource,
+		}).Namespace("default")
 	}
-	return p.objects.Resource(gvr.GroupVersionResource{Group: "windlass.dev", Version: "v1alpha1", Resource: resource}).Namespace("default")
+	return p.objects.Resource(gvr.GroupVersionResource{
+		Group: "windlass.dev", Version: "v1alpha1", Resource: resource,
+	}).Namespace("default")
 }
 
 // object returns an object with a name, the smallest valid spec, and the given fields of the spec.
@@ -159,7 +203,8 @@ func TestStoredObjectsBeyondLimitsCanBeChangedAndDeleted(t *testing.T) {
 			})
 			patch := func(kind types.PatchType, what, text string, subresources ...string) {
 				t.Helper()
-				if _, err := p.of(s.resource).Patch(t.Context(), s.name, kind, []byte(text), metav1.PatchOptions{}, subresources...); err != nil {
+				if _, err := p.of(s.resource).Patch(t.Context(), s.name, kind, []byte(text), metav1.PatchOptions{},
+					subresources...); err != nil {
 					t.Errorf("%s: %.1000v", what, err)
 				}
 			}
@@ -168,10 +213,13 @@ func TestStoredObjectsBeyondLimitsCanBeChangedAndDeleted(t *testing.T) {
 			if s.change != "" {
 				patch(types.MergePatchType, "another field", `{"spec":`+s.change+`}`)
 			} else {
-				patch(types.JSONPatchType, "another component", `[{"op":"add","path":"/spec/components/-","value":{"name":"new","app":{"image":"a"}}}]`)
+				patch(types.JSONPatchType, "another component",
+					`[{"op":"add","path":"/spec/components/-","value":{"name":"new","app":{"image":"a"}}}]`)
 				patch(types.JSONPatchType, "a component's field", `[{"op":"add","path":"/spec/components/0/app/port","value":81}]`)
 			}
-			patch(types.MergePatchType, "the status", `{"status":{"observedGeneration":1,"conditions":[{"type":"Ready","status":"False","reason":"A","message":"","lastTransitionTime":"2026-02-10T20:30:00Z"}]}}`, "status")
+			patch(types.MergePatchType, "the status",
+				`{"status":{"observedGeneration":1,"conditions":[{"type":"Ready","status":"False","reason":"A",`+
+					`"message":"","lastTransitionTime":"2026-02-10T20:30:00Z"}]}}`, "status")
 			if err := p.of(s.resource).Delete(t.Context(), s.name, metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
 			}
@@ -188,18 +236,23 @@ func TestStoredListInPlaceOfScheduleCanBeRepairedAndDeleted(t *testing.T) {
 	p := installWithoutLimits(t)
 	for _, name := range []string{"repaired", "deleted"} {
 		framework.Eventually(t, "ats/"+name+" to be stored", func(ctx context.Context) (bool, error) {
-			_, err := p.of("ats").Create(ctx, object(t, "ats", name, schema.Node{"schedule": []any{nil, "2026"}}), metav1.CreateOptions{})
+			_, err := p.of("ats").Create(ctx, object(t, "ats", name, schema.Node{"schedule": []any{nil, "2026"}}),
+				metav1.CreateOptions{})
 			return err == nil, ignoreInvalid(err)
 		})
 	}
 	p.upgrade(t)
 	label := []byte(`{"metadata":{"labels":{"a":"b"}}}`)
-	framework.Eventually(t, "the API server to refuse a change that keeps the list", func(ctx context.Context) (bool, error) {
-		_, err := p.of("ats").Patch(ctx, "repaired", types.MergePatchType, label, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-		return err != nil && strings.Contains(err.Error(), "schedule must be a time in RFC 3339"), ignoreInvalid(err)
-	})
+	framework.Eventually(t, "the API server to refuse a change that keeps the list",
+		func(ctx context.Context) (bool, error) {
+			_, err := p.of("ats").Patch(ctx, "repaired", types.MergePatchType, label, metav1.PatchOptions{
+				DryRun: []string{metav1.DryRunAll},
+			})
+			return err != nil && strings.Contains(err.Error(), "schedule must be a time in RFC 3339"), ignoreInvalid(err)
+		})
 	for _, change := range [][]byte{[]byte(`{"spec":{"schedule":"2030-01-01T00:00:00Z"}}`), label} {
-		if _, err := p.of("ats").Patch(t.Context(), "repaired", types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+		if _, err := p.of("ats").Patch(t.Context(), "repaired", types.MergePatchType, change,
+			metav1.PatchOptions{}); err != nil {
 			t.Errorf("patching with %s: %v", change, err)
 		}
 	}
@@ -212,7 +265,9 @@ func TestUpgradeToLimitsRestartsNothing(t *testing.T) {
 	t.Parallel()
 	p := installWithoutLimits(t)
 	old := framework.Launch(t, p.Cluster)
-	spec := schema.Node{"image": "registry.example.com/" + strings.Repeat("i", 1500), "autoscaling": schema.Node{"maxReplicas": 3}}
+	spec := schema.Node{
+		"image": "registry.example.com/" + strings.Repeat("i", 1500), "autoscaling": schema.Node{"maxReplicas": 3},
+	}
 	framework.Eventually(t, "the App to be stored", func(ctx context.Context) (bool, error) {
 		_, err := p.of("apps").Create(ctx, object(t, "apps", "large", spec), metav1.CreateOptions{})
 		return err == nil, ignoreInvalid(err)
