@@ -81,7 +81,8 @@ func newCampaign(t *testing.T) *campaign {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.server.Remove)
-	c.controller = framework.Launch(t, c.Cluster, "--pprof", "--logging-format=json", "--external-database-allowed-hosts=127.0.0.0/8")
+	c.controller = framework.Launch(t, c.Cluster, "--pprof", "--logging-format=json",
+		"--external-database-allowed-hosts=127.0.0.0/8")
 	t.Cleanup(func() {
 		if _, err := c.log.Write(c.controller.Log.Take()); err != nil {
 			t.Errorf("writing the controller's log: %v", err)
@@ -108,10 +109,13 @@ func (c *campaign) limitVolumes(t *testing.T) {
 	t.Helper()
 	classes := c.Kube.StorageV1().StorageClasses()
 	const isDefault = "storageclass.kubernetes.io/is-default-class"
-	_, err := classes.Patch(t.Context(), canaryClass, types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+isDefault+`":"false"}}}`), metav1.PatchOptions{})
+	_, err := classes.Patch(t.Context(), canaryClass, types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"`+isDefault+`":"false"}}}`), metav1.PatchOptions{})
 	if err == nil {
 		_, err = classes.Create(t.Context(), &storagev1.StorageClass{
-			ObjectMeta: metav1.ObjectMeta{Name: "nobody", Annotations: map[string]string{isDefault: "true"}}, Provisioner: "example.com/nobody",
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "nobody", Annotations: map[string]string{isDefault: "true"},
+			}, Provisioner: "example.com/nobody",
 		}, metav1.CreateOptions{})
 	}
 	if err != nil {
@@ -131,16 +135,23 @@ func (c *campaign) createReferences(t *testing.T, namespace string) {
 	if _, err := c.Kube.CoreV1().ResourceQuotas(namespace).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("creating a ResourceQuota: %v", err)
 	}
-	server := map[string]string{"host": "127.0.0.1", "port": c.server.Port, "username": "postgres", "password": c.server.Password, "sslmode": "disable"}
+	server := map[string]string{
+		"host": "127.0.0.1", "port": c.server.Port, "username": "postgres", "password": c.server.Password,
+		"sslmode": "disable",
+	}
 	for name, data := range map[string]map[string]string{
 		"server":  server,
 		"refused": {"host": "127.0.0.1", "port": "1", "username": "postgres", "password": "x", "sslmode": "disable"},
-		"denied":  {"host": "127.0.0.1", "port": c.server.Port, "username": "postgres", "password": "wrong", "sslmode": "disable"},
+		"denied": {
+			"host": "127.0.0.1", "port": c.server.Port, "username": "postgres", "password": "wrong", "sslmode": "disable",
+		},
 		"garbage": {"uri": "postgres://\x00@[::/%zz?sslmode=odd", "host": "", "port": "99999", "ca": "-----BEGIN"},
 	} {
 		c.CreateSecret(t, namespace, name, data)
 	}
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"key": "x", "a": ""}}
+	settings := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"key": "x", "a": ""},
+	}
 	if _, err := c.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), settings, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("creating a ConfigMap: %v", err)
 	}
@@ -260,7 +271,8 @@ func (c *campaign) show(t *testing.T, kind Kind) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": c.alive[kind.Name]}, "", "  ")
+	text, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": c.alive[kind.Name]}, "",
+		"  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +286,9 @@ func (c *campaign) show(t *testing.T, kind Kind) {
 // describe logs the objects in the namespace of the newest canaries.
 func (c *campaign) describe(t *testing.T) {
 	t.Helper()
-	text, err := c.Kubectl(context.Background(), "", "get", "pods,pvc,pv,deployments,statefulsets,apps,databases,externaldatabases,ats,platforms,events", "-n", c.canary, "-o", "wide")
+	text, err := c.Kubectl(context.Background(), "", "get",
+		"pods,pvc,pv,deployments,statefulsets,apps,databases,externaldatabases,ats,platforms,events", "-n", c.canary,
+		"-o", "wide")
 	t.Logf("namespace %s of the newest canaries: %s\n%v", c.canary, text, err)
 }
 
@@ -307,7 +321,8 @@ func (c *campaign) tidyServer(t *testing.T) {
 		t.Fatalf("connecting to the server: %v", err)
 	}
 	defer conn.Close(context.Background())
-	rows, err := conn.Query(t.Context(), "select datname from pg_database where not datistemplate and datname <> 'postgres'")
+	rows, err := conn.Query(t.Context(), "select datname from pg_database where not datistemplate and datname "+
+		"<> 'postgres'")
 	if err != nil {
 		t.Fatalf("listing the databases of the server: %v", err)
 	}

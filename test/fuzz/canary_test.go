@@ -29,7 +29,8 @@ func (c *campaign) canaries(t *testing.T) {
 	namespace := tenant.Namespace
 	c.canary = namespace
 	c.CreateSecret(t, namespace, "server", map[string]string{
-		"host": "127.0.0.1", "port": c.server.Port, "username": "postgres", "password": c.server.Password, "sslmode": "disable",
+		"host": "127.0.0.1", "port": c.server.Port, "username": "postgres", "password": c.server.Password,
+		"sslmode": "disable",
 	})
 	db := framework.SmallestDatabase()
 	db.DeletionPolicy, db.Storage.StorageClassName = v1alpha1.DeletionDelete, ptr.To(canaryClass)
@@ -38,11 +39,14 @@ func (c *campaign) canaries(t *testing.T) {
 	tenant.CreateApp(t, namespace, "app", plain)
 	tenant.CreateDatabase(t, namespace, "db", db)
 	tenant.CreateExternalDatabase(t, namespace, "outside", v1alpha1.ExternalDatabaseSpec{
-		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: name, DeletionPolicy: v1alpha1.DeletionDelete,
+		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: name,
+		DeletionPolicy: v1alpha1.DeletionDelete,
 	})
 	tenant.Create(t, namespace, "at", "true", nil)
 	made := name + "-made" // the namespace that the Platform creates
-	c.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: made, Components: []v1alpha1.PlatformComponent{{Name: "web", App: &plain}}})
+	c.CreatePlatform(t, name, v1alpha1.PlatformSpec{
+		Namespace: made, Components: []v1alpha1.PlatformComponent{{Name: "web", App: &plain}},
+	})
 
 	tenant.AppIn(t, namespace, "app", v1alpha1.AppReady)
 	tenant.DatabaseIn(t, namespace, "db", v1alpha1.DatabaseReady)

@@ -13,7 +13,8 @@ import (
 var (
 	objects = flag.Int("fuzz.objects", 100, "number of objects of each kind that the API server must accept")
 	seed    = flag.Uint64("fuzz.seed", 1, "seed that selects the objects")
-	only    = flag.String("fuzz.only", "", "create only the objects of a kind with these numbers, for example App/17 or App/100-199")
+	only    = flag.String("fuzz.only", "", "create only the objects of a kind with these numbers, for example App/17 "+
+		"or App/100-199")
 )
 
 // batch is the number of objects of a kind that the test creates before it checks the canaries.
@@ -42,7 +43,8 @@ func TestOddObjectsDoNotAffectOtherTenants(t *testing.T) {
 		for _, kind := range c.kinds {
 			c.next[kind.Name] = c.round(t, kind, c.next[kind.Name], -1)
 			if t.Failed() {
-				t.Fatalf("the numbers of the last objects are in the names of the subtests above; `-fuzz.seed %d -fuzz.only %s/FIRST-LAST` creates some of them again", *seed, kind.Name)
+				t.Fatalf("the numbers of the last objects are in the names of the subtests above; `-fuzz.seed %d "+
+					"-fuzz.only %s/FIRST-LAST` creates some of them again", *seed, kind.Name)
 			}
 		}
 	}

@@ -52,7 +52,8 @@ func TestSameSeedMakesSameObject(t *testing.T) {
 	for _, kind := range shippedKinds(t) {
 		for number := range 50 {
 			for revision := range 2 {
-				once, again := someSurroundings.Object(7, kind, number, revision), someSurroundings.Object(7, kind, number, revision)
+				once := someSurroundings.Object(7, kind, number, revision)
+				again := someSurroundings.Object(7, kind, number, revision)
 				if !reflect.DeepEqual(once, again) {
 					t.Fatalf("%s %d: two objects differ:\n%s", kind.Name, number, cmp.Diff(once, again))
 				}
@@ -144,7 +145,8 @@ func pathsOf(path string, s *apiextensionsv1.JSONSchemaProps) []string {
 		if hasRule(&property, refuseAll) {
 			continue
 		}
-		if name != "ttlSecondsAfterFinished" || !strings.Contains(path, "components") { // a rule forbids this field in components
+		// a rule forbids this field in components
+		if name != "ttlSecondsAfterFinished" || !strings.Contains(path, "components") {
 			paths = append(paths, pathsOf(path+"."+name, &property)...)
 		}
 	}
@@ -175,7 +177,11 @@ func TestTextsMatchTheirSchema(t *testing.T) {
 		{"not empty", apiextensionsv1.JSONSchemaProps{MinLength: &three}},
 		{"short", apiextensionsv1.JSONSchemaProps{MaxLength: &three}},
 		{"between two lengths", apiextensionsv1.JSONSchemaProps{MinLength: &three, MaxLength: &ten}},
-		{"a pattern and a length", apiextensionsv1.JSONSchemaProps{Pattern: `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`, MaxLength: &ten}},
+		{
+			"a pattern and a length", apiextensionsv1.JSONSchemaProps{
+				Pattern: `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`, MaxLength: &ten,
+			},
+		},
 		{"a class that is everything but", apiextensionsv1.JSONSchemaProps{Pattern: `^[^\x00-\x1f\x7f]*$`, MaxLength: &ten}},
 		{"rules", apiextensionsv1.JSONSchemaProps{MaxLength: &ten, XValidations: apiextensionsv1.ValidationRules{
 			{Rule: `self.matches('^[a-z]{2}[.]?[0-9]*$') && self.matches('^[^q]+$') && !self.matches('x')`}}}},

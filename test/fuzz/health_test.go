@@ -47,7 +47,8 @@ func (c *campaign) waitForConditions(t *testing.T, kind Kind) {
 	defer func() {
 		for _, object := range waiting {
 			now, err := c.client(kind, object).Get(context.WithoutCancel(t.Context()), object.GetName(), metav1.GetOptions{})
-			t.Errorf("%s %s/%s has no conditions for its newest generation (%v):\n%s", kind.Name, object.GetNamespace(), object.GetName(), err, manifest(now))
+			t.Errorf("%s %s/%s has no conditions for its newest generation (%v):\n%s", kind.Name, object.GetNamespace(),
+				object.GetName(), err, manifest(now))
 		}
 	}()
 	framework.Eventually(t, "the odd objects to have conditions", func(ctx context.Context) (bool, error) {
@@ -61,7 +62,8 @@ func (c *campaign) waitForConditions(t *testing.T, kind Kind) {
 		}
 		waiting = slices.DeleteFunc(waiting, func(object *unstructured.Unstructured) bool {
 			now := live[object.GetNamespace()+"/"+object.GetName()]
-			return now == nil || now.GetDeletionTimestamp() != nil || now.GetAnnotations()[controller.PausedAnnotation] == "true" || hasConditions(now)
+			return now == nil || now.GetDeletionTimestamp() != nil ||
+				now.GetAnnotations()[controller.PausedAnnotation] == "true" || hasConditions(now)
 		})
 		return len(waiting) == 0, nil
 	})
@@ -89,10 +91,11 @@ func (c *campaign) remove(t *testing.T, kind Kind) {
 		mine[object.GetNamespace()+"/"+object.GetName()] = true
 	}
 	var left []string
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, framework.Patience, true, func(ctx context.Context) (_ bool, err error) {
-		left, err = c.remaining(ctx, kind, mine)
-		return len(left) == 0, err
-	})
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, framework.Patience, true,
+		func(ctx context.Context) (_ bool, err error) {
+			left, err = c.remaining(ctx, kind, mine)
+			return len(left) == 0, err
+		})
 	if err != nil {
 		t.Errorf("deleting objects of kind %s: %v; these remain:\n%s", kind.Name, err, strings.Join(left, "\n"))
 	}
@@ -130,7 +133,8 @@ func (c *campaign) remaining(ctx context.Context, kind Kind, mine map[string]boo
 
 // ownFinalizers maps a kind to the finalizer that the operator removes from its objects.
 var ownFinalizers = map[string]string{
-	"Database": "windlass.dev/database", "ExternalDatabase": "windlass.dev/externaldatabase", "Platform": "windlass.dev/platform",
+	"Database": "windlass.dev/database", "ExternalDatabase": "windlass.dev/externaldatabase",
+	"Platform": "windlass.dev/platform",
 }
 
 // unblockDeletion removes everything that deliberately blocks the deletion of an object: foreign finalizers, the paused
@@ -141,9 +145,14 @@ func (c *campaign) unblockDeletion(ctx context.Context, kind Kind, object *unstr
 		return name == Finalizer || strings.HasPrefix(name, "windlass.dev/") && name != ownFinalizers[kind.Name]
 	})
 	if len(finalizers) != len(object.GetFinalizers()) || object.GetAnnotations()[controller.PausedAnnotation] == "true" {
-		patch["metadata"] = map[string]any{"finalizers": finalizers, "resourceVersion": object.GetResourceVersion(), "annotations": map[string]any{controller.PausedAnnotation: nil}}
+		patch["metadata"] = map[string]any{
+			"finalizers": finalizers, "resourceVersion": object.GetResourceVersion(), "annotations": map[string]any{
+				controller.PausedAnnotation: nil,
+			},
+		}
 	}
-	if policy, _, _ := unstructured.NestedString(object.Object, "spec", "deletionPolicy"); kind.Name == "ExternalDatabase" && policy == "Delete" && !c.reaches(object) {
+	policy, _, _ := unstructured.NestedString(object.Object, "spec", "deletionPolicy")
+	if kind.Name == "ExternalDatabase" && policy == "Delete" && !c.reaches(object) {
 		patch["spec"] = map[string]any{"deletionPolicy": "Retain"}
 	}
 	if len(patch) == 0 {
@@ -153,7 +162,8 @@ func (c *campaign) unblockDeletion(ctx context.Context, kind Kind, object *unstr
 	if err != nil {
 		return err
 	}
-	_, err = c.admin.Resource(kind.Resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(), types.MergePatchType, text, metav1.PatchOptions{})
+	_, err = c.admin.Resource(kind.Resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(),
+		types.MergePatchType, text, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
@@ -238,7 +248,8 @@ func (c *campaign) finish(t *testing.T) {
 	if heap := c.controller.Heap(t); c.heap > 0 && heap > c.heap+mostHeap {
 		t.Errorf("the heap has grown from %d to %d MiB, although all odd objects are deleted", c.heap>>20, heap>>20)
 	} else {
-		fmt.Printf("seed %d: heap %d MiB before, %d MiB after, %d MiB resident at most\n", *seed, c.heap>>20, heap>>20, c.controller.PeakRSS(t)>>20)
+		fmt.Printf("seed %d: heap %d MiB before, %d MiB after, %d MiB resident at most\n", *seed, c.heap>>20, heap>>20,
+			c.controller.PeakRSS(t)>>20)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(c.accepted)) {
 		fmt.Printf("%s: %d accepted, %d refused\n", kind, c.accepted[kind], c.refused[kind])

@@ -69,7 +69,9 @@ func readKind(file string) (Kind, error) {
 		}
 		served := Version{version.Name, version.Schema.OpenAPIV3Schema}
 		if version.Storage {
-			kind.Resource = schema.GroupVersionResource{Group: crd.Spec.Group, Version: version.Name, Resource: crd.Spec.Names.Plural}
+			kind.Resource = schema.GroupVersionResource{
+				Group: crd.Spec.Group, Version: version.Name, Resource: crd.Spec.Names.Plural,
+			}
 			kind.Schema = served.Schema
 			kind.Served = append([]Version{served}, kind.Served...)
 		} else {

@@ -25,10 +25,16 @@ func objectName(r *rand.Rand, kind Kind, number int) string {
 // oddLabels are labels by which the operator, Kubernetes or other tools recognise their objects, and labels with
 // unusual keys or values.
 var oddLabels = [][2]string{
-	{"app.kubernetes.io/managed-by", "windlass"}, {"app.kubernetes.io/managed-by", "Helm"}, {"app.kubernetes.io/name", "app"}, {"app.kubernetes.io/name", ""},
-	{"app.kubernetes.io/instance", "o1"}, {"app.kubernetes.io/part-of", "o1"}, {"argocd.argoproj.io/instance", "shop"}, {"pod-template-hash", "0"}, {"controller-uid", "0"},
-	{"windlass.dev/platform", "o1"}, {"windlass.dev/component", "a"}, {"windlass.dev/app", "o1"}, {"statefulset.kubernetes.io/pod-name", "o1-0"},
-	{"a", ""}, {"0", "0"}, {"true", "true"}, {"A.b_c-d", "1e3"}, {strings.Repeat("k", 63), strings.Repeat("v", 63)}, {strings.Repeat("k.", 126) + "k/" + strings.Repeat("k", 63), "null"},
+	{"app.kubernetes.io/managed-by", "windlass"}, {"app.kubernetes.io/managed-by", "Helm"}, {
+		"app.kubernetes.io/name", "app",
+	}, {"app.kubernetes.io/name", ""},
+	{"app.kubernetes.io/instance", "o1"}, {"app.kubernetes.io/part-of", "o1"}, {"argocd.argoproj.io/instance", "shop"},
+	{"pod-template-hash", "0"}, {"controller-uid", "0"},
+	{"windlass.dev/platform", "o1"}, {"windlass.dev/component", "a"}, {
+		"windlass.dev/app", "o1",
+	}, {"statefulset.kubernetes.io/pod-name", "o1-0"},
+	{"a", ""}, {"0", "0"}, {"true", "true"}, {"A.b_c-d", "1e3"}, {strings.Repeat("k", 63), strings.Repeat("v", 63)},
+	{strings.Repeat("k.", 126) + "k/" + strings.Repeat("k", 63), "null"},
 }
 
 func (m *maker) labels() map[string]string { return m.pairs(oddLabels) }
@@ -36,13 +42,28 @@ func (m *maker) labels() map[string]string { return m.pairs(oddLabels) }
 // oddAnnotations are annotations of the operator and of other tools, mostly with values that neither the operator
 // nor these tools write.
 var oddAnnotations = [][2]string{
-	{"windlass.dev/paused", "false"}, {"windlass.dev/paused", "TRUE"}, {"windlass.dev/paused", ""}, {"windlass.dev/paused", "true"},
-	{"windlass.dev/last-applied", "{}"}, {"windlass.dev/last-applied", "{"}, {"windlass.dev/last-applied", "null"}, {"windlass.dev/last-applied", `{"spec":{"replicas":"x"}}`}, {"windlass.dev/last-applied", `{"spec":[]}`},
-	{"windlass.dev/made-for", "App/o1"}, {"windlass.dev/made-for", "x"}, {"windlass.dev/depends-on", "a,,b"}, {"windlass.dev/depends-on", "[]"}, {"windlass.dev/depends-on", "o1"},
-	{"windlass.dev/inputs", "x"}, {"windlass.dev/inputs-digest", "x"}, {"windlass.dev/template-digest", "x"}, {"windlass.dev/unknown", "x"},
-	{"cnat.programming-kubernetes.info/attempt", "-1"}, {"cnat.programming-kubernetes.info/v1", "{"}, {"cnat.programming-kubernetes.info/v1", `{"spec":{"command":["x"]}}`}, {"cnat.programming-kubernetes.info/v1", `{"tooLarge":true}`},
-	{"cnat.programming-kubernetes.info/v1", `{"spec":{"suspend":true,"resources":{"limits":{"cpu":"x"}}}}`}, {"cnat.programming-kubernetes.info/v1", `{"annotation":"x"}`},
-	{"kubectl.kubernetes.io/last-applied-configuration", "{"}, {"deployment.kubernetes.io/revision", "x"}, {"pv.kubernetes.io/bind-completed", "no"}, {"kubectl.kubernetes.io/restartedAt", "never"},
+	{"windlass.dev/paused", "false"}, {"windlass.dev/paused", "TRUE"}, {
+		"windlass.dev/paused", "",
+	}, {"windlass.dev/paused", "true"},
+	{"windlass.dev/last-applied", "{}"}, {"windlass.dev/last-applied", "{"}, {"windlass.dev/last-applied", "null"},
+	{"windlass.dev/last-applied", `{"spec":{"replicas":"x"}}`}, {"windlass.dev/last-applied", `{"spec":[]}`},
+	{"windlass.dev/made-for", "App/o1"}, {"windlass.dev/made-for", "x"}, {
+		"windlass.dev/depends-on", "a,,b",
+	}, {"windlass.dev/depends-on", "[]"}, {"windlass.dev/depends-on", "o1"},
+	{"windlass.dev/inputs", "x"}, {"windlass.dev/inputs-digest", "x"}, {
+		"windlass.dev/template-digest", "x",
+	}, {"windlass.dev/unknown", "x"},
+	{"cnat.programming-kubernetes.info/attempt", "-1"}, {
+		"cnat.programming-kubernetes.info/v1", "{",
+	}, {"cnat.programming-kubernetes.info/v1", `{"spec":{"command":["x"]}}`}, {
+		"cnat.programming-kubernetes.info/v1", `{"tooLarge":true}`,
+	},
+	{
+		"cnat.programming-kubernetes.info/v1", `{"spec":{"suspend":true,"resources":{"limits":{"cpu":"x"}}}}`,
+	}, {"cnat.programming-kubernetes.info/v1", `{"annotation":"x"}`},
+	{"kubectl.kubernetes.io/last-applied-configuration", "{"}, {
+		"deployment.kubernetes.io/revision", "x",
+	}, {"pv.kubernetes.io/bind-completed", "no"}, {"kubectl.kubernetes.io/restartedAt", "never"},
 }
 
 func (m *maker) annotations() map[string]string {
@@ -77,7 +98,9 @@ func (m *maker) finalizers() []string {
 		return nil
 	}
 	return one(m.Rand, [][]string{
-		{Finalizer}, {Finalizer, Finalizer}, {"windlass.dev/database"}, {"windlass.dev/platform"}, {"windlass.dev/externaldatabase"}, {Finalizer, "windlass.dev/app"}, {metav1.FinalizerOrphanDependents},
+		{Finalizer}, {Finalizer, Finalizer}, {"windlass.dev/database"}, {
+			"windlass.dev/platform",
+		}, {"windlass.dev/externaldatabase"}, {Finalizer, "windlass.dev/app"}, {metav1.FinalizerOrphanDependents},
 	})
 }
 

@@ -123,7 +123,10 @@ func (m *maker) repairDatabase(spec map[string]any) {
 		}
 	}
 	if parameters, ok := spec["parameters"].(map[string]any); ok {
-		for _, ours := range []string{"config_file", "data_directory", "external_pid_file", "hba_file", "ident_file", "listen_addresses", "port", "unix_socket_directories"} {
+		for _, ours := range []string{
+			"config_file", "data_directory", "external_pid_file", "hba_file", "ident_file", "listen_addresses", "port",
+			"unix_socket_directories",
+		} {
 			delete(parameters, ours)
 		}
 	}
@@ -140,14 +143,18 @@ func repairIdentifier(name string) string {
 	for len(name) > 63 {
 		name = cut(name, len([]rune(name))-1)
 	}
-	if strings.HasPrefix(name, "pg_") || slices.Contains([]string{"", "postgres", "template0", "template1", "public", "none"}, name) {
+	if strings.HasPrefix(name, "pg_") || slices.Contains([]string{
+		"", "postgres", "template0", "template1", "public", "none",
+	}, name) {
 		return "x" + cut(name, 40)
 	}
 	return name
 }
 
 // componentKinds maps a property of a component to a kind. A component has exactly one of these properties.
-var componentKinds = map[string]string{"app": "App", "database": "Database", "externalDatabase": "ExternalDatabase", "at": "At"}
+var componentKinds = map[string]string{
+	"app": "App", "database": "Database", "externalDatabase": "ExternalDatabase", "at": "At",
+}
 
 // longestComponent is the largest length of generated component names, in characters. Most Platforms may have
 // component names of this length.

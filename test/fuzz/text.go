@@ -16,15 +16,21 @@ import (
 var oddTexts = []string{
 	"", " ", "  leading and trailing  ", "\t", "\n", "\r\n", "a\nb", "a\x00b", "\x00", "\x1b[31mred\x1b[0m", "\x7f", "\b",
 	"é", "e\u0301", "日本語", "👩‍👩‍👧", "\u202eevil", "\ufeffbom", "\u00a0", "\u2028", "\ufffd", "𝕏", "İ", "ß", "ſ",
-	`"`, `"quoted"`, "'", "''", "`id`", `\`, `\\`, `\"`, `\u0000`, "${HOME}", "$(HOME)", "$(A)$(B", "$$(A)", "$(", "$$", "$(DATABASE_URL)",
+	`"`, `"quoted"`, "'", "''", "`id`", `\`, `\\`, `\"`, `\u0000`, "${HOME}", "$(HOME)", "$(A)$(B", "$$(A)", "$(", "$$",
+	"$(DATABASE_URL)",
 	"{{}}", "{{ .Name }}", "{{{", "%s%n%d", "%!s(MISSING)", "%", "%00", "%2e%2e",
-	"null", "~", "true", "false", "yes", "no", "on", "y", "0", "00012", "-0", "+1", "1e9", "1e999", "0x10", "0o17", "1_000", ".5", "NaN", "Infinity", "2001-01-01",
+	"null", "~", "true", "false", "yes", "no", "on", "y", "0", "00012", "-0", "+1", "1e9", "1e999", "0x10", "0o17",
+	"1_000", ".5", "NaN", "Infinity", "2001-01-01",
 	"{}", "[]", "[1", "- a", "a: b", "#", "a #b", "&a", "*a", "!!binary x", "|", ">", "<script>", "]]>", "<!--",
-	"../../etc/passwd", "/", "//", "/dev/null", ".", "..", "...", "-", "--", "-rf", "--help", ";", "; rm -rf /", "|| true", "&& exit 1", "sleep infinity", "exit 3",
+	"../../etc/passwd", "/", "//", "/dev/null", ".", "..", "...", "-", "--", "-rf", "--help", ";", "; rm -rf /",
+	"|| true", "&& exit 1", "sleep infinity", "exit 3",
 	"' or 1=1 --", `"; drop database app; --`, "postgres", "template1", "public", "pg_monitor", "select", "user", "PUBLIC",
-	"a/b", "a:b", "a@b", "a@sha256:0", "a:b@sha256:" + strings.Repeat("0", 64), "http://x", "x:99999", "[::1]:80", "-a", "a-", "A", "a_b", "a..b", "a.", ".a", "xn--", "*", "*.example.com",
-	"default", "kube-system", "system:masters", "windlass", "app", "http", "cpu", "PATH", "HOME", "DATABASE_URL", "PGPASSWORD", "POSTGRES_PASSWORD", "LD_PRELOAD", "=", "A=B", "metadata.name", "limits.cpu",
-	strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a.", 126) + "a", strings.Repeat("a", 253), strings.Repeat("a", 254), strings.Repeat("é", 63), strings.Repeat("日", 63),
+	"a/b", "a:b", "a@b", "a@sha256:0", "a:b@sha256:" + strings.Repeat("0", 64), "http://x", "x:99999", "[::1]:80", "-a",
+	"a-", "A", "a_b", "a..b", "a.", ".a", "xn--", "*", "*.example.com",
+	"default", "kube-system", "system:masters", "windlass", "app", "http", "cpu", "PATH", "HOME", "DATABASE_URL",
+	"PGPASSWORD", "POSTGRES_PASSWORD", "LD_PRELOAD", "=", "A=B", "metadata.name", "limits.cpu",
+	strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a.", 126) + "a", strings.Repeat("a", 253),
+	strings.Repeat("a", 254), strings.Repeat("é", 63), strings.Repeat("日", 63),
 }
 
 var usualTexts = []string{"a", "web", "shop", "registry.example.com/shop:1", "LEVEL", "info", "x1", "config", "key"}
@@ -44,7 +50,8 @@ func (m *maker) text(s *apiextensionsv1.JSONSchemaProps, field string) string {
 		}
 	}
 	if !m.odd() {
-		if fitting := slices.DeleteFunc(slices.Clone(usualTexts), func(text string) bool { return !allowed(text) }); len(fitting) > 0 {
+		fitting := slices.DeleteFunc(slices.Clone(usualTexts), func(text string) bool { return !allowed(text) })
+		if len(fitting) > 0 {
 			return one(m.Rand, fitting)
 		}
 	}
@@ -142,8 +149,10 @@ func valueOr(limit *int64, otherwise int64) int64 {
 
 // schedules are times in the past, with which the command runs at once, and times in the far future.
 var schedules = []string{
-	"2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "1970-01-01T00:00:00+23:59", "1970-01-01T00:00:00-23:59",
-	"2024-02-29T23:59:59.999999999-12:00", "8999-12-31T23:59:59Z", "8999-12-31T23:59:59-23:59", "2262-04-11T23:47:16.854775807Z", "2262-04-12T00:00:00Z", "2038-01-19T03:14:08Z",
+	"2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", "1970-01-01T00:00:00Z",
+	"1970-01-01T00:00:00+23:59", "1970-01-01T00:00:00-23:59",
+	"2024-02-29T23:59:59.999999999-12:00", "8999-12-31T23:59:59Z", "8999-12-31T23:59:59-23:59",
+	"2262-04-11T23:47:16.854775807Z", "2262-04-12T00:00:00Z", "2038-01-19T03:14:08Z",
 }
 
 // matches captures the pattern that a validation rule requires for the keys of a map.
@@ -154,11 +163,15 @@ func (m *maker) key(s *apiextensionsv1.JSONSchemaProps, field string) string {
 	for _, rule := range s.XValidations {
 		if found := matches.FindStringSubmatch(rule.Rule); found != nil {
 			limit := int64(63)
-			return m.text(&apiextensionsv1.JSONSchemaProps{Pattern: strings.ReplaceAll(found[1], `\\`, `\`), MaxLength: &limit}, "")
+			return m.text(&apiextensionsv1.JSONSchemaProps{
+				Pattern: strings.ReplaceAll(found[1], `\\`, `\`), MaxLength: &limit,
+			}, "")
 		}
 	}
 	if (field == "limits" || field == "requests") && m.chance(0.8) {
-		return one(m.Rand, []string{"cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "example.com/gpu", "pods", "storage"})
+		return one(m.Rand, []string{
+			"cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "example.com/gpu", "pods", "storage",
+		})
 	}
 	return m.text(&apiextensionsv1.JSONSchemaProps{}, "")
 }

@@ -100,7 +100,8 @@ func (m *maker) integer(s *apiextensionsv1.JSONSchemaProps) int64 {
 		return min(max(int64(m.IntN(5)), low), high)
 	}
 	return min(max(one(m.Rand, []int64{
-		low, low + 1, high - 1, high, 0, 1, -1, 65535, 65536, math.MaxInt32, math.MaxInt32 + 1, 1 << 53, m.Int64N(math.MaxInt64),
+		low, low + 1, high - 1, high, 0, 1, -1, 65535, 65536, math.MaxInt32, math.MaxInt32 + 1, 1 << 53,
+		m.Int64N(math.MaxInt64),
 	}), low), high)
 }
 
