@@ -24,20 +24,32 @@ func EverythingOfApp() v1alpha1.AppSpec {
 		},
 		EnvFrom: []corev1.EnvFromSource{
 			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}},
-			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "extras"}, Optional: ptr.To(true)}},
+			{
+				SecretRef: &corev1.SecretEnvSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: "extras"}, Optional: ptr.To(true),
+				},
+			},
 		},
-		Config:      map[string]string{"shop.toml": "currency = \"EUR\"\n", "empty": ""},
-		Ingress:     &v1alpha1.AppIngress{Host: "shop.example.com", Path: "/shop", ClassName: ptr.To("nginx"), TLSSecretName: "shop-tls"},
-		Autoscaling: &v1alpha1.AppAutoscaling{MinReplicas: ptr.To[int32](2), MaxReplicas: 5, TargetCPUUtilizationPercentage: ptr.To[int32](70)},
+		Config: map[string]string{"shop.toml": "currency = \"EUR\"\n", "empty": ""},
+		Ingress: &v1alpha1.AppIngress{
+			Host: "shop.example.com", Path: "/shop", ClassName: ptr.To("nginx"), TLSSecretName: "shop-tls",
+		},
+		Autoscaling: &v1alpha1.AppAutoscaling{
+			MinReplicas: ptr.To[int32](2), MaxReplicas: 5, TargetCPUUtilizationPercentage: ptr.To[int32](70),
+		},
 		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.1000001"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("134217728")},
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("0.1000001"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+			},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("134217728")},
 		},
 		Probe:              &v1alpha1.AppProbe{Path: "/healthz"},
 		DatabaseRef:        &v1alpha1.DatabaseReference{Kind: "Database", Name: "shop"},
 		ServiceAccountName: "shop",
 		ImagePullSecrets:   []corev1.LocalObjectReference{{Name: "registry"}},
-		BeforeRollout:      &v1alpha1.AppBeforeRollout{Command: []string{"/migrate"}, Args: []string{"--wait"}, Image: "migrations:1"},
+		BeforeRollout: &v1alpha1.AppBeforeRollout{
+			Command: []string{"/migrate"}, Args: []string{"--wait"}, Image: "migrations:1",
+		},
 	}
 }
 
@@ -59,7 +71,8 @@ func (w *Clients) CreateReferences(t *testing.T, namespace string) {
 		t.Fatalf("creating a ConfigMap: %v", err)
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-	if _, err := w.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatalf("creating a service account: %v", err)
 	}
 }
@@ -76,7 +89,11 @@ func (w *Clients) CreateSecret(t *testing.T, namespace, name string, data map[st
 // CreateApp creates an App.
 func (w *Clients) CreateApp(t *testing.T, namespace, name string, spec v1alpha1.AppSpec) *v1alpha1.App {
 	t.Helper()
-	app := &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"team": "storefront"}}, Spec: spec}
+	app := &v1alpha1.App{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, Labels: map[string]string{"team": "storefront"},
+		}, Spec: spec,
+	}
 	app, err := w.Windlass.WindlassV1alpha1().Apps(namespace).Create(t.Context(), app, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("creating App %s/%s: %v", namespace, name, err)

@@ -111,11 +111,12 @@ func (a *audited) awaitResponses() error {
 	if err != nil || len(received) == 0 {
 		return err
 	}
-	err = wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, responseTimeout, true, func(context.Context) (bool, error) {
-		pending, err := a.read()
-		maps.DeleteFunc(received, func(id string, _ Request) bool { _, found := pending[id]; return !found })
-		return len(received) == 0, err
-	})
+	err = wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, responseTimeout, true,
+		func(context.Context) (bool, error) {
+			pending, err := a.read()
+			maps.DeleteFunc(received, func(id string, _ Request) bool { _, found := pending[id]; return !found })
+			return len(received) == 0, err
+		})
 	if err != nil {
 		return fmt.Errorf("waiting for the responses to %v: %w", slices.Collect(maps.Values(received)), err)
 	}

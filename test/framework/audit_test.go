@@ -61,7 +61,8 @@ func (c *Cluster) log(t *testing.T, stage, id, verb string) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if _, err := fmt.Fprintf(file, `{"stage":%q,"auditID":%q,"verb":%q,"objectRef":{"resource":"ats"}}`+"\n", stage, id, verb); err != nil {
+	if _, err := fmt.Fprintf(file, `{"stage":%q,"auditID":%q,"verb":%q,"objectRef":{"resource":"ats"}}`+"\n", stage, id,
+		verb); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -14,11 +14,17 @@ import (
 
 // ChangesOfApp maps the JSON name of each mutable field to changes of the spec that EverythingOfApp returns.
 var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
-	"image":    {func(s *v1alpha1.AppSpec) { s.Image = "other:1" }},
-	"replicas": {func(s *v1alpha1.AppSpec) { s.Replicas = ptr.To[int32](1) }, func(s *v1alpha1.AppSpec) { s.Autoscaling, s.Replicas = nil, ptr.To[int32](1) }},
-	"port":     {func(s *v1alpha1.AppSpec) { s.Port = 9001 }},
-	"command":  {func(s *v1alpha1.AppSpec) { s.Command = []string{"/other", "x"} }, func(s *v1alpha1.AppSpec) { s.Command = nil }},
-	"args":     {func(s *v1alpha1.AppSpec) { s.Args = []string{"--other"} }, func(s *v1alpha1.AppSpec) { s.Args = nil }},
+	"image": {func(s *v1alpha1.AppSpec) { s.Image = "other:1" }},
+	"replicas": {
+		func(s *v1alpha1.AppSpec) { s.Replicas = ptr.To[int32](1) }, func(s *v1alpha1.AppSpec) {
+			s.Autoscaling, s.Replicas = nil, ptr.To[int32](1)
+		},
+	},
+	"port": {func(s *v1alpha1.AppSpec) { s.Port = 9001 }},
+	"command": {
+		func(s *v1alpha1.AppSpec) { s.Command = []string{"/other", "x"} }, func(s *v1alpha1.AppSpec) { s.Command = nil },
+	},
+	"args": {func(s *v1alpha1.AppSpec) { s.Args = []string{"--other"} }, func(s *v1alpha1.AppSpec) { s.Args = nil }},
 	"env": {
 		func(s *v1alpha1.AppSpec) { s.Env[0].Value = "debug" },
 		func(s *v1alpha1.AppSpec) { s.Env = append(s.Env, corev1.EnvVar{Name: "MORE"}) },
@@ -48,7 +54,11 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 		},
 		func(s *v1alpha1.AppSpec) { s.Resources, s.Autoscaling = corev1.ResourceRequirements{}, nil },
 	},
-	"probe":              {func(s *v1alpha1.AppSpec) { s.Probe = &v1alpha1.AppProbe{Path: "/else"} }, func(s *v1alpha1.AppSpec) { s.Probe = nil }},
+	"probe": {
+		func(s *v1alpha1.AppSpec) { s.Probe = &v1alpha1.AppProbe{Path: "/else"} }, func(s *v1alpha1.AppSpec) {
+			s.Probe = nil
+		},
+	},
 	"databaseRef":        {func(s *v1alpha1.AppSpec) { s.DatabaseRef = nil }},
 	"serviceAccountName": {func(s *v1alpha1.AppSpec) { s.ServiceAccountName = "" }},
 	"imagePullSecrets": {
@@ -63,10 +73,14 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 
 // ChangesOfDatabase maps the JSON name of each mutable field to changes of the spec that EverythingOfDatabase returns.
 var ChangesOfDatabase = map[string][]func(*v1alpha1.DatabaseSpec){
-	"image":        {func(s *v1alpha1.DatabaseSpec) { s.Image = "postgres:17.7" }, func(s *v1alpha1.DatabaseSpec) { s.Image = "" }},
-	"storage":      {func(s *v1alpha1.DatabaseSpec) { s.Storage.Size = resource.MustParse("2Gi") }},
-	"databaseName": {func(s *v1alpha1.DatabaseSpec) { s.DatabaseName = "else" }, func(s *v1alpha1.DatabaseSpec) { s.DatabaseName = "" }},
-	"owner":        {func(s *v1alpha1.DatabaseSpec) { s.Owner = `o'"else` }, func(s *v1alpha1.DatabaseSpec) { s.Owner = "" }},
+	"image": {
+		func(s *v1alpha1.DatabaseSpec) { s.Image = "postgres:17.7" }, func(s *v1alpha1.DatabaseSpec) { s.Image = "" },
+	},
+	"storage": {func(s *v1alpha1.DatabaseSpec) { s.Storage.Size = resource.MustParse("2Gi") }},
+	"databaseName": {
+		func(s *v1alpha1.DatabaseSpec) { s.DatabaseName = "else" }, func(s *v1alpha1.DatabaseSpec) { s.DatabaseName = "" },
+	},
+	"owner": {func(s *v1alpha1.DatabaseSpec) { s.Owner = `o'"else` }, func(s *v1alpha1.DatabaseSpec) { s.Owner = "" }},
 	"ownerAttributes": {
 		func(s *v1alpha1.DatabaseSpec) { s.OwnerAttributes = []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB} },
 		func(s *v1alpha1.DatabaseSpec) { s.OwnerAttributes = nil },
@@ -89,8 +103,16 @@ var ChangesOfDatabase = map[string][]func(*v1alpha1.DatabaseSpec){
 		},
 		func(s *v1alpha1.DatabaseSpec) { s.Credentials = nil },
 	},
-	"updatePolicy":   {func(s *v1alpha1.DatabaseSpec) { s.UpdatePolicy = v1alpha1.UpdateManual }, func(s *v1alpha1.DatabaseSpec) { s.UpdatePolicy = "" }},
-	"deletionPolicy": {func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain }, func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = "" }},
+	"updatePolicy": {
+		func(s *v1alpha1.DatabaseSpec) { s.UpdatePolicy = v1alpha1.UpdateManual }, func(s *v1alpha1.DatabaseSpec) {
+			s.UpdatePolicy = ""
+		},
+	},
+	"deletionPolicy": {
+		func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain }, func(s *v1alpha1.DatabaseSpec) {
+			s.DeletionPolicy = ""
+		},
+	},
 }
 
 // ChangesOfExternalDatabase maps the JSON name of each mutable field to changes of the spec that

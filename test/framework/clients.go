@@ -87,7 +87,8 @@ func (w *Clients) NewNamespace(t *testing.T) string {
 		t.Fatalf("creating a namespace: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := IgnoreNotFound(namespaces.Delete(context.Background(), namespace.Name, metav1.DeleteOptions{})); err != nil { // the test may have deleted it
+		if err := IgnoreNotFound(namespaces.Delete(context.Background(), namespace.Name,
+			metav1.DeleteOptions{})); err != nil { // the test may have deleted it
 			t.Errorf("deleting the namespace: %v", err)
 		}
 	})

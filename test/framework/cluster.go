@@ -1,6 +1,6 @@
-// Package framework provides clusters with Windlass installed, for tests: a local Kubernetes, started with the binary that
-// hack/cluster builds; operators, which run the shipped binary with the ServiceAccount in artifacts/rbac; tenants; and
-// objects of every kind with all fields. A cluster ends when the test process ends, even if the process crashes.
+// Package framework provides clusters with Windlass installed, for tests: a local Kubernetes, started with the binary
+// that hack/cluster builds; operators, which run the shipped binary with the ServiceAccount in artifacts/rbac; tenants;
+// and objects of every kind with all fields. A cluster ends when the test process ends, even if the process crashes.
 package framework
 
 import (
@@ -100,7 +100,8 @@ func (c *Cluster) Kill(component string) error { return c.send("kill " + compone
 // StartComponent starts a stopped component, and returns when the API server is ready. The component gets
 // its own flags and the given flags, which must not contain spaces.
 func (c *Cluster) StartComponent(component string, flags ...string) error {
-	if err := c.audited.forgetPending(); err != nil && !errors.Is(err, fs.ErrNotExist) { // a cluster without Audit has no log
+	// a cluster without Audit has no log
+	if err := c.audited.forgetPending(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return c.send(strings.Join(append([]string{"start", component}, flags...), " "))
@@ -134,7 +135,8 @@ func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (st
 	command.Env = append(os.Environ(), "KUBECTL_APPLYSET=true") // enables the flag --applyset
 	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(input), &output, &failure
 	if err := command.Run(); err != nil {
-		return output.String() + failure.String(), fmt.Errorf("kubectl %s: %w: %s%s", strings.Join(args, " "), err, output.String(), failure.String())
+		return output.String() + failure.String(), fmt.Errorf("kubectl %s: %w: %s%s", strings.Join(args, " "), err,
+			output.String(), failure.String())
 	}
 	return output.String(), nil
 }
@@ -148,7 +150,9 @@ func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name 
 	}
 	hours := int64(12 * 60 * 60)
 	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hours}}, metav1.CreateOptions{})
+		&authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hours},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("creating a token for ServiceAccount %s/%s: %w", namespace, name, err)
 	}

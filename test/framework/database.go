@@ -20,13 +20,21 @@ func SmallestDatabase() v1alpha1.DatabaseSpec {
 // EverythingOfDatabase returns a spec that uses every field of Database.
 func EverythingOfDatabase() v1alpha1.DatabaseSpec {
 	return v1alpha1.DatabaseSpec{
-		Version: "17", Image: "postgres:17.6", Storage: v1alpha1.DatabaseStorage{Size: resource.MustParse("1Gi"), StorageClassName: ptr.To("standard")},
-		DatabaseName: "orders", Owner: "clerk", OwnerAttributes: []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB, v1alpha1.OwnerCreateRole}, Parameters: map[string]v1alpha1.ParameterValue{"work_mem": "8MB", "search_path": `"$user", public`},
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.1000001"), corev1.ResourceMemory: resource.MustParse("64Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("134217728")},
+		Version: "17", Image: "postgres:17.6", Storage: v1alpha1.DatabaseStorage{
+			Size: resource.MustParse("1Gi"), StorageClassName: ptr.To("standard"),
 		},
-		Credentials:  &v1alpha1.CredentialsSpec{RotateEvery: &metav1.Duration{Duration: 720 * time.Hour}, GracePeriod: &metav1.Duration{Duration: 5 * time.Minute}},
+		DatabaseName: "orders", Owner: "clerk", OwnerAttributes: []v1alpha1.OwnerAttribute{
+			v1alpha1.OwnerCreateDB, v1alpha1.OwnerCreateRole,
+		}, Parameters: map[string]v1alpha1.ParameterValue{"work_mem": "8MB", "search_path": `"$user", public`},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("0.1000001"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+			},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("134217728")},
+		},
+		Credentials: &v1alpha1.CredentialsSpec{
+			RotateEvery: &metav1.Duration{Duration: 720 * time.Hour}, GracePeriod: &metav1.Duration{Duration: 5 * time.Minute},
+		},
 		UpdatePolicy: v1alpha1.UpdateAutomatic, DeletionPolicy: v1alpha1.DeletionDelete,
 	}
 }
@@ -34,7 +42,11 @@ func EverythingOfDatabase() v1alpha1.DatabaseSpec {
 // CreateDatabase creates a Database.
 func (w *Clients) CreateDatabase(t *testing.T, namespace, name string, spec v1alpha1.DatabaseSpec) *v1alpha1.Database {
 	t.Helper()
-	db := &v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"team": "storefront"}}, Spec: spec}
+	db := &v1alpha1.Database{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, Labels: map[string]string{"team": "storefront"},
+		}, Spec: spec,
+	}
 	db, err := w.Windlass.WindlassV1alpha1().Databases(namespace).Create(t.Context(), db, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("creating Database %s/%s: %v", namespace, name, err)
@@ -43,14 +55,18 @@ func (w *Clients) CreateDatabase(t *testing.T, namespace, name string, spec v1al
 }
 
 // UpdateDatabase changes a Database, and returns the updated object.
-func (w *Clients) UpdateDatabase(t *testing.T, namespace, name string, change func(*v1alpha1.Database)) *v1alpha1.Database {
+func (w *Clients) UpdateDatabase(
+	t *testing.T, namespace, name string, change func(*v1alpha1.Database),
+) *v1alpha1.Database {
 	t.Helper()
 	return update(t, w.Windlass.WindlassV1alpha1().Databases(namespace), name, change)
 }
 
 // DatabaseWith waits until the status of a Database reflects its newest generation, and wanted returns true. It returns
 // the Database. what describes the wanted state in the message of a failure.
-func (w *Clients) DatabaseWith(t *testing.T, namespace, name, what string, wanted func(*v1alpha1.Database) bool) *v1alpha1.Database {
+func (w *Clients) DatabaseWith(
+	t *testing.T, namespace, name, what string, wanted func(*v1alpha1.Database) bool,
+) *v1alpha1.Database {
 	t.Helper()
 	return with(t, w.Windlass.WindlassV1alpha1().Databases(namespace), name, what, wanted)
 }
@@ -58,7 +74,9 @@ func (w *Clients) DatabaseWith(t *testing.T, namespace, name, what string, wante
 // DatabaseIn waits until a Database has the given phase for its newest generation.
 func (w *Clients) DatabaseIn(t *testing.T, namespace, name string, phase v1alpha1.DatabasePhase) *v1alpha1.Database {
 	t.Helper()
-	return w.DatabaseWith(t, namespace, name, string(phase), func(db *v1alpha1.Database) bool { return db.Status.Phase == phase })
+	return w.DatabaseWith(t, namespace, name, string(phase), func(db *v1alpha1.Database) bool {
+		return db.Status.Phase == phase
+	})
 }
 
 // DatabaseReason waits until the condition Ready of a Database has the given reason for the newest generation.

@@ -36,14 +36,17 @@ func EverythingOfPlatform() v1alpha1.PlatformSpec {
 // CreatePlatform creates a Platform, and deletes it when the test ends.
 func (w *Clients) CreatePlatform(t *testing.T, name string, spec v1alpha1.PlatformSpec) *v1alpha1.Platform {
 	t.Helper()
-	platform := &v1alpha1.Platform{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "storefront"}}, Spec: spec}
+	platform := &v1alpha1.Platform{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "storefront"}}, Spec: spec,
+	}
 	platforms := w.Windlass.WindlassV1alpha1().Platforms()
 	platform, err := platforms.Create(t.Context(), platform, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("creating Platform %s: %v", name, err)
 	}
 	t.Cleanup(func() {
-		if err := platforms.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := platforms.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			t.Errorf("deleting Platform %s: %v", name, err)
 		}
 	})
@@ -58,7 +61,9 @@ func (w *Clients) UpdatePlatform(t *testing.T, name string, change func(*v1alpha
 
 // PlatformWith waits until the status of a Platform reflects its newest generation, and wanted returns true. It returns
 // the Platform. what describes the wanted state in the message of a failure.
-func (w *Clients) PlatformWith(t *testing.T, name, what string, wanted func(*v1alpha1.Platform) bool) *v1alpha1.Platform {
+func (w *Clients) PlatformWith(
+	t *testing.T, name, what string, wanted func(*v1alpha1.Platform) bool,
+) *v1alpha1.Platform {
 	t.Helper()
 	return with(t, w.Windlass.WindlassV1alpha1().Platforms(), name, what, wanted)
 }

@@ -23,7 +23,8 @@ func Build(t *testing.T, commit string) Release {
 	for _, command := range []*exec.Cmd{
 		exec.CommandContext(t.Context(), "git", "-C", root, "archive", "--output", archive, commit),
 		exec.CommandContext(t.Context(), "tar", "-x", "-f", archive, "-C", r.root),
-		exec.CommandContext(t.Context(), "go", "-C", r.root, "build", "-trimpath", "-o", "bin/controller", "./cmd/controller"),
+		exec.CommandContext(t.Context(), "go", "-C", r.root, "build", "-trimpath", "-o", "bin/controller",
+			"./cmd/controller"),
 	} {
 		command.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := command.CombinedOutput(); err != nil {

@@ -34,7 +34,8 @@ func (p *Installation) NewTenant(t *testing.T) *Tenant {
 func (p *Installation) TenantIn(t *testing.T, namespace, role string) *Tenant {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "tenant-" + role}}
-	if _, err := p.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+	if _, err := p.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatalf("creating the ServiceAccount of a tenant: %v", err)
 	}
 	binding := &rbacv1.RoleBinding{
