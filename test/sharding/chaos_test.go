@@ -20,19 +20,22 @@ import (
 
 // By default, each disturbance happens about once. `make chaos` disturbs the replicas for ten minutes.
 var (
-	duration = flag.Duration("sharding.duration", 20*time.Second, "how long replicas are disturbed, but at least until each disturbance has happened once")
-	drifts   = flag.Int("sharding.writes", 200, "writes to children of Apps")
-	ats      = flag.Int("sharding.ats", 30, "Ats that become due")
-	seed     = flag.Uint64("sharding.seed", 1, "seed of the disturbances")
-	served   = flag.Bool("sharding.served", true, "whether the API server has the feature ShardedListAndWatch")
-	limited  = flag.Bool("sharding.limits", false, "fail if a shard had no owner, or a change of a user was not carried out, for longer than docs/reliability.md says")
+	duration = flag.Duration("sharding.duration", 20*time.Second, "how long replicas are disturbed, but at least "+
+		"until each disturbance has happened once")
+	drifts  = flag.Int("sharding.writes", 200, "writes to children of Apps")
+	ats     = flag.Int("sharding.ats", 30, "Ats that become due")
+	seed    = flag.Uint64("sharding.seed", 1, "seed of the disturbances")
+	served  = flag.Bool("sharding.served", true, "whether the API server has the feature ShardedListAndWatch")
+	limited = flag.Bool("sharding.limits", false, "fail if a shard had no owner, or a change of a user was not "+
+		"carried out, for longer than docs/reliability.md says")
 )
 
 // disturbance is something that happens to a replica, to all replicas, or to their number.
 type disturbance struct {
 	// happen disturbs the replica p, or does something that does not depend on p.
 	happen func(t *testing.T, s *sharded, p *framework.Process)
-	// after, if it is set, is called when the other replicas hold the shards and have carried out the changes of the users.
+	// after, if it is set, is called when the other replicas hold the shards and have carried out the changes of the
+	// users.
 	after func(t *testing.T, p *framework.Process)
 	// limit is the longest time in which the change of a user is carried out.
 	limit time.Duration
@@ -68,8 +71,8 @@ var disturbances = map[string]disturbance{
 	}},
 }
 
-// choose chooses a disturbance at random. There are always from one to four replicas, and one more during a rollout. If choose does not
-// add a replica, it chooses the disturbance that has happened least often.
+// choose chooses a disturbance at random. There are always from one to four replicas, and one more during a rollout. If
+// choose does not add a replica, it chooses the disturbance that has happened least often.
 func choose(random *rand.Rand, replicas int, happened map[string]int) string {
 	if replicas == 1 || replicas < 4 && random.IntN(2) == 0 {
 		return added
@@ -106,8 +109,9 @@ func TestChaos(t *testing.T) {
 	s.report(t, windows, users.carriedOut())
 }
 
-// window is the time of one disturbance. It begins with the disturbance. It ends when each user has had a change carried out that the user made after
-// the replicas shared the shards again. The disturbance may have delayed any change that was carried out in its window.
+// window is the time of one disturbance. It begins with the disturbance. It ends when each user has had a change
+// carried out that the user made after the replicas shared the shards again. The disturbance may have delayed any
+// change that was carried out in its window.
 type window struct {
 	name       string
 	begin, end time.Time
@@ -138,7 +142,8 @@ func (s *sharded) disturb(t *testing.T, users *users) (windows []window) {
 	return windows
 }
 
-// report logs the longest times. If a time exceeds its limit, report fails the test with -sharding.limits, and otherwise logs that.
+// report logs the longest times. If a time exceeds its limit, report fails the test with -sharding.limits, and
+// otherwise logs that.
 func (s *sharded) report(t *testing.T, windows []window, changes []change) {
 	t.Helper()
 	complain := t.Logf
@@ -164,15 +169,18 @@ func (s *sharded) report(t *testing.T, windows []window, changes []change) {
 			}
 		}
 		longest := longestIn(changes, windows, name)
-		t.Logf("%s %d times: each change of a user was carried out after at most %v, the shards were shared after at most %v", name, n, longest.Round(time.Millisecond), shared.Round(time.Millisecond))
+		t.Logf("%s %d times: each change of a user was carried out after at most %v, the shards were shared "+
+			"after at most %v", name, n, longest.Round(time.Millisecond), shared.Round(time.Millisecond))
 		if longest > of.limit {
 			complain("%s: a change of a user was carried out after %v; the limit is %v", name, longest, of.limit)
 		}
 	}
-	t.Logf("%d changes of users; without a disturbance, each was carried out after at most %v", len(changes), longestIn(changes, windows, "").Round(time.Millisecond))
+	t.Logf("%d changes of users; without a disturbance, each was carried out after at most %v", len(changes),
+		longestIn(changes, windows, "").Round(time.Millisecond))
 }
 
-// longestIn returns the longest time of a change that was carried out in a window of a disturbance, or in no window if the disturbance is "".
+// longestIn returns the longest time of a change that was carried out in a window of a disturbance, or in no window if
+// the disturbance is "".
 func longestIn(changes []change, windows []window, disturbance string) (longest time.Duration) {
 	for _, c := range changes {
 		in := ""
@@ -200,7 +208,8 @@ func (s *sharded) converge(t *testing.T) {
 		return len(open) == 0, nil
 	})
 	for _, tenant := range s.tenants {
-		framework.Eventually(t, "the children of an App to be as its spec says", func(ctx context.Context) (bool, error) { return s.hasConverged(ctx, tenant) })
+		framework.Eventually(t, "the children of an App to be as its spec says",
+			func(ctx context.Context) (bool, error) { return s.hasConverged(ctx, tenant) })
 		s.AppIn(t, tenant, "web", v1alpha1.AppReady)
 	}
 }
@@ -219,14 +228,16 @@ func (s *sharded) hasConverged(ctx context.Context, tenant string) (bool, error)
 	if err != nil {
 		return false, framework.IgnoreNotFound(err)
 	}
-	return *deployment.Spec.Replicas == *app.Spec.Replicas && deployment.Labels[drifted] == "app" && service.Labels[drifted] == "app", nil
+	return *deployment.Spec.Replicas == *app.Spec.Replicas && deployment.Labels[drifted] == "app" &&
+		service.Labels[drifted] == "app", nil
 }
 
 // checkPods fails the test unless exactly one Pod was created for each At.
 func (s *sharded) checkPods(t *testing.T) {
 	t.Helper()
 	created, err := s.Requests(func(r framework.Request) bool {
-		return r.User.Username == framework.ControllerUser && r.Verb == "create" && r.ObjectRef.Resource == "pods" && r.ResponseStatus.Code < 400
+		return r.User.Username == framework.ControllerUser && r.Verb == "create" && r.ObjectRef.Resource == "pods" &&
+			r.ResponseStatus.Code < 400
 	})
 	if err != nil {
 		t.Fatal(err)

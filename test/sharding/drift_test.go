@@ -18,14 +18,15 @@ import (
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 )
 
-// drifters is the number of goroutines that write at the same time. While the API server and the replicas are busy, a single one would be too slow.
+// drifters is the number of goroutines that write at the same time. While the API server and the replicas are busy, a
+// single one would be too slow.
 const drifters = 4
 
 // drifted is the label of a child that drift changes.
 const drifted = "app.kubernetes.io/name"
 
-// drift sends the number of writes in -sharding.writes, spread over -sharding.duration. Each write changes or deletes a child of an App. drift ends
-// early if the test ends.
+// drift sends the number of writes in -sharding.writes, spread over -sharding.duration. Each write changes or deletes a
+// child of an App. drift ends early if the test ends.
 func (s *sharded) drift(t *testing.T) {
 	next := time.NewTicker(*duration / time.Duration(*drifts))
 	defer next.Stop()

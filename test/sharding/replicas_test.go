@@ -1,6 +1,7 @@
 //go:build integration
 
-// Package sharding tests an operator with --shards on a real API server: replicas that share the namespaces, and lose them.
+// Package sharding tests an operator with --shards on a real API server: replicas that share the namespaces, and lose
+// them.
 package sharding
 
 import (
@@ -19,7 +20,8 @@ import (
 
 const (
 	namespace = "windlass-system" // of the operator
-	// count is the number of shards. Up to four replicas can share them equally. The number of tenants is larger, so that each shard has some.
+	// count is the number of shards. Up to four replicas can share them equally. The number of tenants is larger, so
+	// that each shard has some.
 	count, population = 12, 24
 )
 
@@ -81,7 +83,9 @@ func (s *sharded) terminate(t *testing.T, p *framework.Process) {
 // settle waits until the given replicas hold all shards, each of them its share.
 func (s *sharded) settle(t *testing.T, replicas ...*framework.Process) {
 	t.Helper()
-	framework.Eventually(t, "the replicas to share the shards", func(context.Context) (bool, error) { return s.isSettled(t, replicas...), nil })
+	framework.Eventually(t, "the replicas to share the shards", func(context.Context) (bool, error) {
+		return s.isSettled(t, replicas...), nil
+	})
 }
 
 // isSettled reports whether the given replicas hold all shards, each of them its share.
@@ -157,7 +161,9 @@ func metric(t *testing.T, p *framework.Process, name string) (sum int) {
 }
 
 func TestReplicasShareObjects(t *testing.T) {
-	for name, served := range map[string]bool{"the API server selects the objects of a shard": true, "the replicas exclude other namespaces": false} {
+	for name, served := range map[string]bool{
+		"the API server selects the objects of a shard": true, "the replicas exclude other namespaces": false,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSharded(t, served)

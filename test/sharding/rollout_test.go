@@ -19,8 +19,8 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestNumberOfShardsChangesDuringRollout replaces a replica by another one with another number of shards, again and again. Both run side by side for
-// a while. Users change Apps all the time.
+// TestNumberOfShardsChangesDuringRollout replaces a replica by another one with another number of shards, again and
+// again. Both run side by side for a while. Users change Apps all the time.
 func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
 	t.Parallel()
 	s := newSharded(t, false)
@@ -63,7 +63,8 @@ func (s *sharded) checkTakeovers(t *testing.T) {
 	}
 }
 
-// TestReplicasConvert asks each replica to convert an At, whether it leads or not. The first replica cannot read the layout at first.
+// TestReplicasConvert asks each replica to convert an At, whether it leads or not. The first replica cannot read the
+// layout at first.
 func TestReplicasConvert(t *testing.T) {
 	t.Parallel()
 	s := newSharded(t, false)
@@ -97,16 +98,20 @@ func TestReplicasConvert(t *testing.T) {
 // convert asks a replica to convert an At, and fails the test unless it does.
 func convert(t *testing.T, p *framework.Process) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // the certificate is not what is tested
-	const review = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"cnat.programming-kubernetes.info/v1alpha1",` +
-		`"objects":[{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"name":"a"},"spec":{"schedule":"2030-01-01T00:00:00Z","command":["echo"]}}]}}`
+	// the certificate is not what is tested
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	const review = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u",` +
+		`"desiredAPIVersion":"cnat.programming-kubernetes.info/v1alpha1",` +
+		`"objects":[{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"name":"a"},` +
+		`"spec":{"schedule":"2030-01-01T00:00:00Z","command":["echo"]}}]}}`
 	response, err := client.Post(p.WebhookURL, "application/json", bytes.NewBufferString(review))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
 	var converted apiextensionsv1.ConversionReview
-	if err := json.NewDecoder(response.Body).Decode(&converted); err != nil || converted.Response == nil || len(converted.Response.ConvertedObjects) != 1 {
+	if err := json.NewDecoder(response.Body).Decode(&converted); err != nil || converted.Response == nil ||
+		len(converted.Response.ConvertedObjects) != 1 {
 		t.Errorf("the replica has not converted an At: %+v, %v", converted.Response, err)
 	}
 }

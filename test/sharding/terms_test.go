@@ -27,9 +27,10 @@ const releaseLimit, expiryLimit = 2 * time.Second, shards.LeaseDuration + 5*time
 
 var limits = map[string]time.Duration{"released": releaseLimit, "expired": expiryLimit}
 
-// terms returns the terms of each shard, from the writes to their Leases. A write by the holder counts as a release, and any other write as an
-// acquisition. A holder that writes its Lease again after a failed release (coordinator.supersedeRelease) would be counted wrongly. Requests are in
-// the order in which the API server received them.
+// terms returns the terms of each shard, from the writes to their Leases. A write by the holder counts as a release,
+// and any other write as an acquisition. A holder that writes its Lease again after a failed release
+// (coordinator.supersedeRelease) would be counted wrongly. Requests are in the order in which the API server received
+// them.
 func terms(requests []framework.Request) map[string][]term {
 	all := map[string][]term{}
 	for _, r := range requests {
@@ -51,8 +52,8 @@ func terms(requests []framework.Request) map[string][]term {
 	return all
 }
 
-// unowned returns how long each shard had no owner after each term, by cause. A replica whose Lease has expired is last known to have
-// worked when it sent its last write.
+// unowned returns how long each shard had no owner after each term, by cause. A replica whose Lease has expired is last
+// known to have worked when it sent its last write.
 func unowned(requests []framework.Request) map[string][]time.Duration {
 	times := map[string][]time.Duration{}
 	for _, of := range terms(requests) {
@@ -90,10 +91,13 @@ func outsideOfTerms(requests []framework.Request, layout shards.Layout, tenants 
 		}
 		shard := shards.LeaseName(operator, layout.ShardOf(r.ObjectRef.Namespace))
 		inTerm := slices.ContainsFunc(all[shard], func(t term) bool {
-			return t.replica == r.User.Credential() && !r.RequestReceivedTimestamp.Before(t.begin) && (t.end.IsZero() || r.RequestReceivedTimestamp.Before(t.end))
+			return t.replica == r.User.Credential() && !r.RequestReceivedTimestamp.Before(t.begin) &&
+				(t.end.IsZero() || r.RequestReceivedTimestamp.Before(t.end))
 		})
 		if !inTerm {
-			wrong = append(wrong, fmt.Sprintf("%s %s by %s: %d, terms of %s: %v", r.RequestReceivedTimestamp.Format(time.StampMicro), r, r.User.Credential(), r.ResponseStatus.Code, shard, all[shard]))
+			wrong = append(wrong,
+				fmt.Sprintf("%s %s by %s: %d, terms of %s: %v", r.RequestReceivedTimestamp.Format(time.StampMicro), r,
+					r.User.Credential(), r.ResponseStatus.Code, shard, all[shard]))
 		}
 	}
 	return wrong
@@ -102,7 +106,9 @@ func outsideOfTerms(requests []framework.Request, layout shards.Layout, tenants 
 // writes returns the writes of the operator, in the order in which the API server received them.
 func writes(c *framework.Cluster) ([]framework.Request, error) {
 	sent, err := c.Requests(func(r framework.Request) bool {
-		return r.User.Username == framework.ControllerUser && slices.Contains([]string{"create", "update", "patch", "delete"}, r.Verb)
+		return r.User.Username == framework.ControllerUser && slices.Contains([]string{
+			"create", "update", "patch", "delete",
+		}, r.Verb)
 	})
 	slices.SortStableFunc(sent, func(a, b framework.Request) int {
 		return a.RequestReceivedTimestamp.Compare(b.RequestReceivedTimestamp)

@@ -19,7 +19,8 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// pause is the time between two changes of a user. Shorter pauses would keep two CPUs busy, so that changes take long without any disturbance.
+// pause is the time between two changes of a user. Shorter pauses would keep two CPUs busy, so that changes take long
+// without any disturbance.
 const pause = 4 * time.Second
 
 // change is a change that a user has made, and the operator has carried out.
@@ -27,7 +28,8 @@ type change struct {
 	made, carriedOut time.Time
 }
 
-// users change Apps. Each tenant has one user, who changes an App, waits until the operator has changed its Deployment, pauses, and begins again.
+// users change Apps. Each tenant has one user, who changes an App, waits until the operator has changed its Deployment,
+// pauses, and begins again.
 type users struct {
 	*sharded
 	stop func() // ends the users, and waits until their last changes are carried out
@@ -42,7 +44,9 @@ type users struct {
 // beginToUse lets the users begin.
 func (s *sharded) beginToUse(t *testing.T) *users {
 	t.Helper()
-	u := &users{sharded: s, replicas: map[string]int32{}, changed: map[string]chan struct{}{}, latest: map[string]time.Time{}}
+	u := &users{
+		sharded: s, replicas: map[string]int32{}, changed: map[string]chan struct{}{}, latest: map[string]time.Time{},
+	}
 	for _, tenant := range s.tenants {
 		u.changed[tenant] = make(chan struct{}, 1)
 	}
@@ -103,7 +107,8 @@ func (u *users) use(t *testing.T, tenant string, ended <-chan struct{}) {
 // changeAndWait changes an App, and waits until its Deployment has the replicas.
 func (u *users) changeAndWait(ctx context.Context, tenant string, replicas int32) error {
 	c := change{made: time.Now()}
-	_, err := u.Windlass.WindlassV1alpha1().Apps(tenant).Patch(ctx, "web", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{})
+	_, err := u.Windlass.WindlassV1alpha1().Apps(tenant).Patch(ctx, "web", types.MergePatchType,
+		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{})
 	if err != nil {
 		return err
 	}
@@ -127,7 +132,8 @@ func (u *users) has(tenant string, replicas int32) bool {
 	return u.replicas[tenant] == replicas
 }
 
-// catchUp waits until each user has had a change carried out that was made after the call. All earlier changes are then carried out too.
+// catchUp waits until each user has had a change carried out that was made after the call. All earlier changes are then
+// carried out too.
 func (u *users) catchUp(t *testing.T) {
 	t.Helper()
 	now := time.Now()
