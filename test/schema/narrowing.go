@@ -16,8 +16,8 @@ type Narrowing struct {
 
 func (n Narrowing) String() string { return n.Field + ": " + n.Keyword }
 
-// Keywords that accept fewer values if their number becomes lower, or higher, or if they are new, and keywords that accept
-// fewer values if they are no longer true.
+// Keywords that accept fewer values if their number becomes lower, or higher, or if they are new, and keywords that
+// accept fewer values if they are no longer true.
 var (
 	upperLimits = []string{"maxLength", "maxItems", "maxProperties", "maximum"}
 	lowerLimits = []string{"minLength", "minItems", "minProperties", "minimum"}
@@ -86,7 +86,8 @@ func (f Field) narrowings(newer Field) (found []Narrowing) {
 			note(keyword)
 		}
 	}
-	if is := list(newer.Schema["enum"]); is != nil && !within(list(f.Schema["enum"]), is) || is != nil && f.Schema["enum"] == nil {
+	if is := list(newer.Schema["enum"]); is != nil && !within(list(f.Schema["enum"]), is) || is != nil &&
+		f.Schema["enum"] == nil {
 		note("enum")
 	}
 	if !within(list(newer.Schema["required"]), list(f.Schema["required"])) {

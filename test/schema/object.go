@@ -84,7 +84,9 @@ func required(schema Node) Node {
 func text(schema Node) string {
 	patterns := Patterns(schema)
 	for _, candidate := range []string{"a", "/", "2026-02-10T20:30:00Z"} {
-		if !slices.ContainsFunc(patterns, func(pattern string) bool { return !regexp.MustCompile(pattern).MatchString(candidate) }) {
+		if !slices.ContainsFunc(patterns, func(pattern string) bool {
+			return !regexp.MustCompile(pattern).MatchString(candidate)
+		}) {
 			return candidate
 		}
 	}
@@ -95,7 +97,9 @@ func text(schema Node) string {
 // CPU request for the autoscaler.
 func whole(schema, object Node) Node {
 	below := Children(schema)
-	named := slices.ContainsFunc([]string{"app", "database", "externalDatabase", "at"}, func(name string) bool { return object[name] != nil })
+	named := slices.ContainsFunc([]string{"app", "database", "externalDatabase", "at"}, func(name string) bool {
+		return object[name] != nil
+	})
 	if below["externalDatabase"] != nil && !named {
 		object["app"] = smallest(below["app"])
 	}

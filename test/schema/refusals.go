@@ -12,8 +12,8 @@ type Refusal struct {
 	Fields []string
 }
 
-// Refusals returns the messages of the validation rules in artifacts/crds, each once, in the order of the kinds and their
-// fields.
+// Refusals returns the messages of the validation rules in artifacts/crds, each once, in the order of the kinds and
+// their fields.
 func Refusals() (all []Refusal, err error) {
 	definitions, err := definitions()
 	if err != nil {

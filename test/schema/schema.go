@@ -99,7 +99,8 @@ func versions(definitions []Node) (all []Version) {
 				continue
 			}
 			all = append(all, Version{
-				Group: spec["group"].(string), Name: v["name"].(string), Kind: names["kind"].(string), Plural: names["plural"].(string),
+				Group: spec["group"].(string), Name: v["name"].(string), Kind: names["kind"].(string),
+				Plural:     names["plural"].(string),
 				Namespaced: spec["scope"] == "Namespaced", Root: v["schema"].(Node)["openAPIV3Schema"].(Node),
 			})
 		}

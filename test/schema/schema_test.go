@@ -47,7 +47,8 @@ func TestNoStringHasAFormat(t *testing.T) {
 	t.Parallel()
 	each(t, func(f schema.Field) {
 		if f.Schema["type"] == "string" && f.Schema["format"] != nil {
-			t.Errorf("%s has the format %v, so that the API server also accepts a list in place of the string", f, f.Schema["format"])
+			t.Errorf("%s has the format %v, so that the API server also accepts a list in place of the string", f,
+				f.Schema["format"])
 		}
 	})
 }
@@ -66,8 +67,13 @@ func TestGoParsesEveryQuantityThatPatternAccepts(t *testing.T) {
 	nines := strings.Repeat("9", 24)
 	texts := []string{}
 	for _, sign := range []string{"", "+", "-"} {
-		for _, number := range []string{"0", "1", "1.", ".5", "0.1", "007", nines, nines + "." + nines, "." + nines, nines + "9", "", ".", "1.2.3", "x"} {
-			for _, suffix := range []string{"", "m", "n", "u", "k", "M", "G", "T", "P", "E", "Ki", "Ei", "e0", "E5", "e-3", "e+99", "e-99", "e100", "e5.5", "e", "ki", "mi", " "} {
+		for _, number := range []string{
+			"0", "1", "1.", ".5", "0.1", "007", nines, nines + "." + nines, "." + nines, nines + "9", "", ".", "1.2.3", "x",
+		} {
+			for _, suffix := range []string{
+				"", "m", "n", "u", "k", "M", "G", "T", "P", "E", "Ki", "Ei", "e0", "E5", "e-3", "e+99", "e-99", "e100",
+				"e5.5", "e", "ki", "mi", " ",
+			} {
 				texts = append(texts, sign+number+suffix)
 			}
 		}
@@ -118,8 +124,13 @@ func TestGoParsesEveryTimeThatPatternAccepts(t *testing.T) {
 		}
 		accepted := 0
 		for _, year := range []string{"0000", "1900", "2000", "2023", "2024", "9999"} {
-			for _, day := range []string{"01-31", "02-28", "02-29", "02-30", "04-30", "04-31", "12-31", "00-01", "13-01", "01-00", "1-1"} {
-				for _, clock := range []string{"T00:00:00Z", "t00:00:00Z", "T23:59:59.123456789+23:59", "T24:00:00Z", "T23:59:60Z", "T00:00:00+24:00", "T00:00:00z", "T00:00:00", "T00:00:00,5Z", " 00:00:00Z"} {
+			for _, day := range []string{
+				"01-31", "02-28", "02-29", "02-30", "04-30", "04-31", "12-31", "00-01", "13-01", "01-00", "1-1",
+			} {
+				for _, clock := range []string{
+					"T00:00:00Z", "t00:00:00Z", "T23:59:59.123456789+23:59", "T24:00:00Z", "T23:59:60Z",
+					"T00:00:00+24:00", "T00:00:00z", "T00:00:00", "T00:00:00,5Z", " 00:00:00Z",
+				} {
 					text := year + "-" + day + clock
 					_, err := time.Parse(time.RFC3339, text)
 					if matches := valid(text); matches && err != nil {
