@@ -33,7 +33,9 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "alerts_test.yaml"), tests, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"check", "rules", "--lint-fatal", file}, {"test", "rules", filepath.Join(dir, "alerts_test.yaml")}} {
+	for _, args := range [][]string{
+		{"check", "rules", "--lint-fatal", file}, {"test", "rules", filepath.Join(dir, "alerts_test.yaml")},
+	} {
 		if out, err := exec.CommandContext(t.Context(), tool(t, "promtool"), args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
@@ -74,8 +76,8 @@ var others = map[string]string{
 	"kubelet_volume_stats_available_bytes": "kubelet", "kubelet_volume_stats_capacity_bytes": "kubelet",
 }
 
-// TestPrometheusScrapesWhatDashboardAndAlertsName runs a controller and a Prometheus. Prometheus has the token and the CA
-// that the PodMonitor names. It then kills the controller, and starts it again.
+// TestPrometheusScrapesWhatDashboardAndAlertsName runs a controller and a Prometheus. Prometheus has the token and the
+// CA that the PodMonitor names. It then kills the controller, and starts it again.
 func TestPrometheusScrapesWhatDashboardAndAlertsName(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "430MiB") // as in the Deployment
 	on := framework.Own(t)
@@ -86,7 +88,9 @@ func TestPrometheusScrapesWhatDashboardAndAlertsName(t *testing.T) {
 	p := startPrometheus(t, configure(t, on, address, controller.WebhookURL))
 
 	namespace := on.NewNamespace(t)
-	on.CreateExternalDatabase(t, namespace, "unconnected", v1alpha1.ExternalDatabaseSpec{ConnectionSecretRef: v1alpha1.SecretReference{Name: "wrong"}, DatabaseName: "a", Owner: "b"})
+	on.CreateExternalDatabase(t, namespace, "unconnected", v1alpha1.ExternalDatabaseSpec{
+		ConnectionSecretRef: v1alpha1.SecretReference{Name: "wrong"}, DatabaseName: "a", Owner: "b",
+	})
 	createSecret(t, on, namespace, "wrong", map[string]string{"host": "two hosts", "username": "a", "password": "b"})
 	p.awaitAlerts(t, "WindlassObjectsNeedUser", true)
 
@@ -94,14 +98,17 @@ func TestPrometheusScrapesWhatDashboardAndAlertsName(t *testing.T) {
 	t.Run("every metric of the alerts is served", func(t *testing.T) { p.checkAlerts(t) })
 	t.Run("no label has the name of an object", func(t *testing.T) { p.checkLabels(t, namespace) })
 
-	if err := on.Windlass.WindlassV1alpha1().ExternalDatabases(namespace).Delete(t.Context(), "unconnected", metav1.DeleteOptions{}); err != nil {
+	err := on.Windlass.WindlassV1alpha1().ExternalDatabases(namespace).Delete(t.Context(), "unconnected",
+		metav1.DeleteOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	p.awaitAlerts(t, "WindlassObjectsNeedUser", false)
 	p.awaitAlerts(t, "WindlassNoLeader", false)
 	controller.Kill()
 	p.awaitAlerts(t, "WindlassNoLeader", true)
-	again := framework.Launch(t, on.Cluster, append(flags, "--webhook-url", controller.WebhookURL, "--webhook-bind-address", host(t, controller.WebhookURL))...)
+	again := framework.Launch(t, on.Cluster,
+		append(flags, "--webhook-url", controller.WebhookURL, "--webhook-bind-address", host(t, controller.WebhookURL))...)
 	p.awaitAlerts(t, "WindlassNoLeader", false)
 	if code := again.Terminate(); code != 0 {
 		t.Errorf("the controller ended with exit code %d", code)
@@ -117,16 +124,26 @@ func populate(t *testing.T, on *framework.Installation) {
 	}
 	t.Cleanup(server.Remove)
 	namespace := on.NewNamespace(t)
-	createSecret(t, on, namespace, "server", map[string]string{"host": "127.0.0.1", "port": server.Port, "username": "postgres", "password": server.Password, "sslmode": "disable"})
-	on.CreateExternalDatabase(t, namespace, "cart", v1alpha1.ExternalDatabaseSpec{ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "cart", Owner: "clerk"})
+	createSecret(t, on, namespace, "server", map[string]string{
+		"host": "127.0.0.1", "port": server.Port, "username": "postgres", "password": server.Password, "sslmode": "disable",
+	})
+	on.CreateExternalDatabase(t, namespace, "cart", v1alpha1.ExternalDatabaseSpec{
+		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "cart", Owner: "clerk",
+	})
 	on.CreateDatabase(t, namespace, "orders", framework.SmallestDatabase())
 	on.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: "registry.example.com/web:1"})
 	on.Create(t, namespace, "nightly", "true", func(at *v1.At) { at.Spec.Schedule = "2099-01-01T00:00:00Z" })
-	_, err = on.Kubectl(t.Context(), `{apiVersion: cnat.programming-kubernetes.info/v1alpha1, kind: At, metadata: {name: former, namespace: `+namespace+`}, spec: {schedule: "2099-01-01T00:00:00Z", command: "true"}}`, "create", "-f", "-")
+	_, err = on.Kubectl(t.Context(),
+		`{apiVersion: cnat.programming-kubernetes.info/v1alpha1, kind: At, metadata: {name: former, namespace: `+
+			namespace+`}, spec: {schedule: "2099-01-01T00:00:00Z", command: "true"}}`, "create", "-f", "-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	on.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{Namespace: namespace, Components: []v1alpha1.PlatformComponent{{Name: "api", App: &v1alpha1.AppSpec{Image: "registry.example.com/api:1"}}}})
+	on.CreatePlatform(t, namespace, v1alpha1.PlatformSpec{
+		Namespace: namespace, Components: []v1alpha1.PlatformComponent{
+			{Name: "api", App: &v1alpha1.AppSpec{Image: "registry.example.com/api:1"}},
+		},
+	})
 	on.ExternalDatabaseIn(t, namespace, "cart", v1alpha1.ExternalDatabaseReady)
 }
 
@@ -139,8 +156,8 @@ func createSecret(t *testing.T, on *framework.Installation, namespace, name stri
 }
 
 // configure applies the objects of podmonitor.yaml but the PodMonitor, and writes the configuration that the Prometheus
-// operator would make of the PodMonitor. The controller runs out of cluster, so its address is given, and its certificate
-// is for the host of its webhook's URL.
+// operator would make of the PodMonitor. The controller runs out of cluster, so its address is given, and its
+// certificate is for the host of its webhook's URL.
 func configure(t *testing.T, on *framework.Installation, address, webhookURL string) (file string) {
 	t.Helper()
 	monitor := scraped(t)
@@ -180,7 +197,8 @@ scrape_configs:
   tls_config: {ca_file: %s, server_name: %s}
   honor_labels: %t
   static_configs: [{targets: ["%s"], labels: {namespace: %s, pod: windlass-controller-0}}]
-`, ruleFile(t, dir, quicken), monitor.Metadata.Namespace, monitor.Metadata.Name, from.Scheme, filepath.Join(dir, "token"), filepath.Join(dir, "ca"), serverName,
+`, ruleFile(t, dir, quicken), monitor.Metadata.Namespace, monitor.Metadata.Name, from.Scheme,
+		filepath.Join(dir, "token"), filepath.Join(dir, "ca"), serverName,
 		from.HonorLabels, address, monitor.Metadata.Namespace)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -215,10 +233,11 @@ func (p *prometheus) checkDashboard(t *testing.T) {
 		for _, target := range panel.Targets {
 			queries++
 			expression := strings.ReplaceAll(target.Expr, "$__rate_interval", "30s")
-			framework.Eventually(t, fmt.Sprintf("a result of %q: %s", panel.Title, expression), func(ctx context.Context) (bool, error) {
-				result, err := p.query(ctx, expression)
-				return len(result) > 0, err
-			})
+			framework.Eventually(t, fmt.Sprintf("a result of %q: %s", panel.Title, expression),
+				func(ctx context.Context) (bool, error) {
+					result, err := p.query(ctx, expression)
+					return len(result) > 0, err
+				})
 		}
 	}
 	if queries < 20 {
@@ -268,7 +287,8 @@ func (p *prometheus) checkLabels(t *testing.T, namespace string) {
 		}
 	}
 	listed, err := p.query(t.Context(), "windlass_database_volume_info")
-	if err != nil || len(listed) != 1 || listed[0].Metric["persistentvolumeclaim"] != "orders" || listed[0].Metric["namespace"] == "windlass-system" {
+	if err != nil || len(listed) != 1 || listed[0].Metric["persistentvolumeclaim"] != "orders" ||
+		listed[0].Metric["namespace"] == "windlass-system" {
 		t.Errorf("windlass_database_volume_info has the series %v, %v", listed, err)
 	}
 }

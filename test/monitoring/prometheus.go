@@ -22,8 +22,8 @@ type prometheus struct {
 	log     framework.Log
 }
 
-// startPrometheus starts a Prometheus with a configuration file, and returns when it is ready. The Prometheus is stopped
-// when the test ends.
+// startPrometheus starts a Prometheus with a configuration file, and returns when it is ready. The Prometheus is
+// stopped when the test ends.
 func startPrometheus(t *testing.T, config string) *prometheus {
 	t.Helper()
 	p := &prometheus{address: framework.OwnAddress()}
