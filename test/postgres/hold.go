@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// holdScript stands before a program in PATH. From the nth run on, it waits for ever instead of running the program. Runs
-// that print the version do not count.
+// holdScript stands before a program in PATH. From the nth run on, it waits for ever instead of running the program.
+// Runs that print the version do not count.
 const holdScript = `#!/bin/sh
 steps=${0%%/*} program=${0##*/}
 PATH=${PATH#*:}

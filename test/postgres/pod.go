@@ -72,8 +72,8 @@ func (p *Pod) TerminationMessage() string {
 	return string(text)
 }
 
-// Mount replaces the files of a volume at one instant, as the kubelet does with the data of a Secret: each file is a link
-// through the link ..data to a directory that has all files.
+// Mount replaces the files of a volume at one instant, as the kubelet does with the data of a Secret: each file is a
+// link through the link ..data to a directory that has all files.
 func (p *Pod) Mount(t *testing.T, volume string, data map[string][]byte) {
 	t.Helper()
 	p.volume(t, volume)
@@ -147,7 +147,8 @@ func (p *Pod) Start(t *testing.T, c corev1.Container) *Container {
 	}
 	err := running.command.Start()
 	if errors.Is(err, syscall.EPERM) {
-		t.Fatalf("starting the container in a new user and PID namespace: %v; the kernel refuses user namespaces to users other than root in a chroot, and if the administrator has disabled them", err)
+		t.Fatalf("starting the container in a new user and PID namespace: %v; the kernel refuses user namespaces to "+
+			"users other than root in a chroot, and if the administrator has disabled them", err)
 	}
 	if err != nil {
 		t.Fatalf("starting the container in a new PID namespace: %v", err)

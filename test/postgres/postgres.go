@@ -50,7 +50,8 @@ func Find() (Programs, error) {
 	}
 	unpacked := filepath.Join(root, "bin", "postgresql", "bin", "postgres")
 	if _, err := os.Stat(unpacked); err != nil {
-		return Programs{}, errors.New("finding PostgreSQL: no programs were found; run `make postgresql` or install the package postgresql")
+		return Programs{}, errors.New("finding PostgreSQL: no programs were found; run `make postgresql` or install " +
+			"the package postgresql")
 	}
 	return versionOf(unpacked)
 }
@@ -62,7 +63,8 @@ func versionOf(path string) (Programs, error) {
 	}
 	major := version.FindSubmatch(output)
 	if major == nil {
-		return Programs{}, errors.New("reading the version of " + path + ": unexpected output: " + strings.TrimSpace(string(output)))
+		return Programs{},
+			errors.New("reading the version of " + path + ": unexpected output: " + strings.TrimSpace(string(output)))
 	}
 	return Programs{Dir: filepath.Dir(path), Version: string(major[1])}, nil
 }

@@ -27,7 +27,9 @@ func (c *Container) Processes() (found []Process) {
 		name, nameErr := os.ReadFile(filepath.Join(dir, "comm"))
 		id, idErr := strconv.Atoi(filepath.Base(dir))
 		if err == nil && nameErr == nil && idErr == nil && namespace == own {
-			found = append(found, Process{id, strings.TrimSpace(string(name)), filepath.Join(dir, "cmdline"), filepath.Join(dir, "environ")})
+			found = append(found, Process{
+				id, strings.TrimSpace(string(name)), filepath.Join(dir, "cmdline"), filepath.Join(dir, "environ"),
+			})
 		}
 	}
 	return found

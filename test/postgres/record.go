@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// recordScript stands before all programs in PATH. It appends its arguments and its environment to a file, and then runs
-// the program with them. /proc has other IDs of processes than the container, apart from the link self.
+// recordScript stands before all programs in PATH. It appends its arguments and its environment to a file, and then
+// runs the program with them. /proc has other IDs of processes than the container, apart from the link self.
 const recordScript = `#!/bin/sh
 program=${0##*/}
 PATH=${PATH#*%[1]s:} # otherwise cat would run this script
@@ -35,7 +35,8 @@ func (p *Pod) Record(t *testing.T) {
 	}
 	p.own(t, p.Path("programs"))
 	script := p.Path("record.sh")
-	if err := os.WriteFile(script, fmt.Appendf(nil, recordScript, p.Path("programs"), p.Path("record")), 0o755); err != nil {
+	if err := os.WriteFile(script, fmt.Appendf(nil, recordScript, p.Path("programs"), p.Path("record")),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range filepath.SplitList(p.path()) {
@@ -44,7 +45,8 @@ func (p *Pod) Record(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, program := range programs {
-			if err := os.Symlink(script, filepath.Join(p.Path("programs"), program.Name())); err != nil && !errors.Is(err, fs.ErrExist) {
+			if err := os.Symlink(script, filepath.Join(p.Path("programs"), program.Name())); err != nil &&
+				!errors.Is(err, fs.ErrExist) {
 				t.Fatal(err)
 			}
 		}
@@ -91,8 +93,8 @@ func (c *Container) look() {
 }
 
 // Seen returns the distinct command lines and environments that all processes of a recorded container have had, as in
-// files below /proc. A process of the server says in its command line what it does. Seen misses a process that ended soon:
-// see Pod.Recorded. It returns when the container has ended.
+// files below /proc. A process of the server says in its command line what it does. Seen misses a process that ended
+// soon: see Pod.Recorded. It returns when the container has ended.
 func (c *Container) Seen() string {
 	c.watch.done.Wait()
 	return strings.Join(slices.Sorted(maps.Keys(c.watch.seen)), "\n")

@@ -188,7 +188,9 @@ func Bomb(iterations int, proof func()) Script {
 			return
 		}
 		_, nonce, _ := strings.Cut(string(initial.Data), "r=")
-		backend.Send(&pgproto3.AuthenticationSASLContinue{Data: []byte("r=" + nonce + "theirs,s=c2FsdA==,i=" + strconv.Itoa(iterations))})
+		backend.Send(&pgproto3.AuthenticationSASLContinue{
+			Data: []byte("r=" + nonce + "theirs,s=c2FsdA==,i=" + strconv.Itoa(iterations)),
+		})
 		if backend.Flush() != nil || backend.SetAuthType(pgproto3.AuthTypeSASLContinue) != nil {
 			return
 		}

@@ -87,7 +87,8 @@ func (s *Server) make(ctx context.Context) error {
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *Server) command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	return s.account.command(ctx, []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"}, append([]string{filepath.Join(s.programs.Dir, program)}, args...))
+	return s.account.command(ctx, []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"},
+		append([]string{filepath.Join(s.programs.Dir, program)}, args...))
 }
 
 // Start starts the server, and returns when it accepts connections.
@@ -105,13 +106,14 @@ func (s *Server) Start(ctx context.Context, settings ...string) error {
 	if err := s.running.Start(); err != nil {
 		return err
 	}
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, startPatience, true, func(ctx context.Context) (bool, error) {
-		conn, err := s.Connect(ctx, "postgres")
-		if err != nil {
-			return false, nil
-		}
-		return true, conn.Close(ctx)
-	})
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, startPatience, true,
+		func(ctx context.Context) (bool, error) {
+			conn, err := s.Connect(ctx, "postgres")
+			if err != nil {
+				return false, nil
+			}
+			return true, conn.Close(ctx)
+		})
 	if err != nil {
 		return fmt.Errorf("waiting for the server to accept connections: %w; its log:\n%s", err, s.Log())
 	}
