@@ -23,7 +23,8 @@ import (
 const page = "../../docs/status.md"
 
 // row matches a row of the table: kind, phase, state, Ready, and the result of kstatus.
-var row = regexp.MustCompile(`(?m)^\| (At|App|Database|ExternalDatabase|Platform|any) \| ([^|]*) \| (\w+) \| ([^|]*) \| (\w+) \|$`)
+var row = regexp.MustCompile(`(?m)^\| (At|App|Database|ExternalDatabase|Platform|any) \| ([^|]*) \| (\w+) \| ([^|]*) ` +
+	`\| (\w+) \|$`)
 
 // kinds are the kinds with all their phases. The function returns an object in a phase.
 var kinds = map[string]struct {
@@ -40,7 +41,9 @@ var kinds = map[string]struct {
 		return &v1alpha1.Database{Status: v1alpha1.DatabaseStatus{Phase: v1alpha1.DatabasePhase(phase)}}
 	}},
 	"ExternalDatabase": {[]string{"Pending", "Ready", "Failed"}, func(phase string) controller.Object {
-		return &v1alpha1.ExternalDatabase{Status: v1alpha1.ExternalDatabaseStatus{Phase: v1alpha1.ExternalDatabasePhase(phase)}}
+		return &v1alpha1.ExternalDatabase{
+			Status: v1alpha1.ExternalDatabaseStatus{Phase: v1alpha1.ExternalDatabasePhase(phase)},
+		}
 	}},
 	"Platform": {[]string{"Pending", "Deploying", "Ready", "Failed"}, func(phase string) controller.Object {
 		return &v1alpha1.Platform{Status: v1alpha1.PlatformStatus{Phase: v1alpha1.PlatformPhase(phase)}}
@@ -60,7 +63,9 @@ var special = map[string]func(controller.Object){
 	"Deleted": func(o controller.Object) { o.SetDeletionTimestamp(ptr.To(metav1.Now())) },
 	"DeletionFails": func(o controller.Object) {
 		o.SetDeletionTimestamp(ptr.To(metav1.Now()))
-		controller.Summary{State: controller.StateDegraded, Note: controller.Note{Reason: "Forbidden", Message: "Message."}}.SetOn(o)
+		controller.Summary{
+			State: controller.StateDegraded, Note: controller.Note{Reason: "Forbidden", Message: "Message."},
+		}.SetOn(o)
 	},
 	"Paused": pause,
 	"PausedChanged": func(o controller.Object) {
@@ -86,10 +91,16 @@ func TestDocumentedStatusIsWhatKstatusComputes(t *testing.T) {
 	}
 	found := map[string][]string{} // the phases, or states of any kind, in the table
 	for _, cells := range row.FindAllStringSubmatch(string(text), -1) {
-		kind, phase, state, ready, want := cells[1], strings.Trim(strings.Fields(cells[2])[0], ","), cells[3], cells[4], cells[5]
+		kind := cells[1]
+		phase := strings.Trim(strings.Fields(cells[2])[0], ",")
+		state := cells[3]
+		ready := cells[4]
+		want := cells[5]
 		of := []string{kind}
 		if kind == "any" {
-			found[kind], phase, of = append(found[kind], state), "Ready", []string{"At", "App", "Database", "ExternalDatabase", "Platform"}
+			found[kind], phase, of = append(found[kind], state), "Ready", []string{
+				"At", "App", "Database", "ExternalDatabase", "Platform",
+			}
 		} else {
 			found[kind] = append(found[kind], phase)
 		}
