@@ -25,7 +25,8 @@ type apiRequest struct {
 func (a *apiRequest) isWrite() bool { return a.method != http.MethodGet }
 
 var verbs = map[string]string{
-	http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
+	http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch",
+	http.MethodDelete: "delete",
 }
 
 // id describes the request by its verb, resource and object, for example create-pods-task-pod. The ID is the same in
@@ -92,7 +93,10 @@ func (a *apiRequest) call() call {
 	if a.query != "" {
 		path += "?" + a.query
 	}
-	return call{method: a.method, path: path, contentType: a.contentType, body: a.body, resource: a.resource, history: a.process.run.history}
+	return call{
+		method: a.method, path: path, contentType: a.contentType, body: a.body, resource: a.resource,
+		history: a.process.run.history,
+	}
 }
 
 // isAbout reports whether the request belongs to the run in a namespace: its object is in the namespace, or has a

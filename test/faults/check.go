@@ -45,7 +45,9 @@ func leavesOrphans(resource string, children ...string) func(outcome) []string {
 func isUserObject(name string) bool {
 	resource, object, _ := strings.Cut(name, "/")
 	return resource == "namespaces" || slices.Contains(foreignNames, object) ||
-		slices.Contains([]string{"secrets/payment", "secrets/shop-credentials", "configmaps/settings", "secrets/server", "secrets/other"}, name)
+		slices.Contains([]string{
+			"secrets/payment", "secrets/shop-credentials", "configmaps/settings", "secrets/server", "secrets/other",
+		}, name)
 }
 
 // isStalled returns a check that an object has the condition Stalled.

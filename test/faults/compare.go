@@ -124,7 +124,9 @@ func (ref reference) compare(o outcome, p plan) []string {
 	problems = append(problems, compareCounts("deleted", ref.deleted, o.deleted, allowance)...)
 	problems = append(problems, compareCounts("given a password", ref.passwords, o.passwords, allowance)...)
 	if o.requestsPerHour > ref.requestsPerHour*restSlack+restAllowance {
-		problems = append(problems, fmt.Sprintf("at rest the operator sends %.0f requests an hour, in the reference run %.0f", o.requestsPerHour, ref.requestsPerHour))
+		problems = append(problems,
+			fmt.Sprintf("at rest the operator sends %.0f requests an hour, in the reference run %.0f",
+				o.requestsPerHour, ref.requestsPerHour))
 	}
 	return append(problems, ref.excessReconciles(o, p)...)
 }
@@ -136,11 +138,14 @@ const restSlack, restAllowance = 1.5, 6
 
 // compareCounts returns the objects whose counts differ from the reference by more than the allowance. verb says what
 // is counted.
-func compareCounts(verb string, want, got map[string]int, allowance func(name string) (fewer, more int)) (problems []string) {
+func compareCounts(
+	verb string, want, got map[string]int, allowance func(name string) (fewer, more int),
+) (problems []string) {
 	for name := range union(want, got) {
 		fewer, more := allowance(name)
 		if got[name] < want[name]-fewer || got[name] > want[name]+more {
-			problems = append(problems, fmt.Sprintf("%s was %s %d times, in the reference run %d", name, verb, got[name], want[name]))
+			problems = append(problems, fmt.Sprintf("%s was %s %d times, in the reference run %d", name, verb,
+				got[name], want[name]))
 		}
 	}
 	slices.Sort(problems)

@@ -47,7 +47,8 @@ func (r *run) driftFaults(o *object) (faults []string) {
 		}
 		text, _ := json.Marshal(patch) // values decoded from JSON can always be encoded
 		resp := r.bridge.do(call{
-			method: http.MethodPatch, path: resources[o.resource].path(o.Namespace, o.Name, "") + "?dryRun=All", contentType: string(types.JSONPatchType), body: text, resource: -1,
+			method: http.MethodPatch, path: resources[o.resource].path(o.Namespace, o.Name, "") + "?dryRun=All",
+			contentType: string(types.JSONPatchType), body: text, resource: -1,
 		})
 		if resp.err != nil {
 			r.addViolation("trying %s in a dry run: %v", fault, resp.err)
@@ -64,8 +65,10 @@ func (r *run) driftFaults(o *object) (faults []string) {
 // excludedDrifts are changes that the operator deliberately does not undo: users may change or remove a password and
 // enlarge a volume, and a claim without annotations does not name its Database.
 var excludedDrifts = []string{
-	fieldChanged + "-secrets-shop-credentials:/data/password", fieldRemoved + "-secrets-shop-credentials:/data/password", fieldRemoved + "-secrets-shop-credentials:/data",
-	fieldChanged + "-persistentvolumeclaims-shop:/spec/resources/requests/storage", fieldRemoved + "-persistentvolumeclaims-shop:/metadata/annotations",
+	fieldChanged + "-secrets-shop-credentials:/data/password",
+	fieldRemoved + "-secrets-shop-credentials:/data/password", fieldRemoved + "-secrets-shop-credentials:/data",
+	fieldChanged + "-persistentvolumeclaims-shop:/spec/resources/requests/storage",
+	fieldRemoved + "-persistentvolumeclaims-shop:/metadata/annotations",
 	fieldRemoved + "-persistentvolumeclaims-ns-db:/metadata/annotations",
 }
 
@@ -205,7 +208,8 @@ func equalContent(a, b []byte) bool {
 // driftKind or no owner. A child without an owner outlives the scenario's object.
 func (r *run) isChild(o *object) bool {
 	_, recorded := o.Annotations[recordAnnotation]
-	return recorded && (len(o.OwnerReferences) == 0 || slices.ContainsFunc(o.OwnerReferences, func(ref metav1.OwnerReference) bool {
-		return strings.EqualFold(ref.Kind, r.scenario.driftKind)
-	}))
+	return recorded &&
+		(len(o.OwnerReferences) == 0 || slices.ContainsFunc(o.OwnerReferences, func(ref metav1.OwnerReference) bool {
+			return strings.EqualFold(ref.Kind, r.scenario.driftKind)
+		}))
 }

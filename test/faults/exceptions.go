@@ -22,8 +22,8 @@ var nondeterministicFields = regexp.MustCompile(strings.Join([]string{
 }, "|"))
 
 // exemptObjects returns the objects whose final state may differ from the reference, because the fault changes one of
-// them, and the operator deliberately does not repair it: users may delete or change the Pod of a command that has ended,
-// like the Pod of a finished Job. Its ConfigMap is garbage-collected with it.
+// them, and the operator deliberately does not repair it: users may delete or change the Pod of a command that has
+// ended, like the Pod of a finished Job. Its ConfigMap is garbage-collected with it.
 func (ref reference) exemptObjects(p plan) map[string]bool {
 	affected := p.affectedObject()
 	if p.scenario == "rollout-interrupted" && affected == "deployments/shop" {
@@ -33,7 +33,9 @@ func (ref reference) exemptObjects(p plan) map[string]bool {
 	if slices.Contains(podLosses, p.fault) { // the invariant of the scenario checks the rest
 		return ref.withDependents("ats/task", "pods/task-pod", "apps/shop", "pods/"+runPodName)
 	}
-	if slices.ContainsFunc(append(podLosses, "retries"), func(how string) bool { return strings.HasSuffix(p.scenario, "at-"+how) }) {
+	if slices.ContainsFunc(append(podLosses, "retries"), func(how string) bool {
+		return strings.HasSuffix(p.scenario, "at-"+how)
+	}) {
 		// The clock of a run is ahead of the API server's, which sets the time of the deletion. The operator may therefore
 		// not wait for the report of the kubelet.
 		return ref.withDependents("ats/task")
@@ -43,7 +45,8 @@ func (ref reference) exemptObjects(p plan) map[string]bool {
 	}
 	pod, isPod := strings.CutPrefix(affected, "pods/")
 	at, app := strings.TrimSuffix(pod, "-pod"), strings.TrimSuffix(pod, "-before-rollout")
-	ended := strings.Contains(fmt.Sprint(ref.final["ats/"+at]), "phase:Done") || app != pod && ref.final["apps/"+app] != nil
+	ended := strings.Contains(fmt.Sprint(ref.final["ats/"+at]), "phase:Done") || app != pod &&
+		ref.final["apps/"+app] != nil
 	if !isPod || !ended {
 		return nil
 	}
@@ -126,7 +129,8 @@ func (ref reference) dependents(name string) map[string]bool {
 func belongsTo(text, owner string) bool {
 	resource, name, _ := strings.Cut(owner, "/")
 	kind := strings.TrimSuffix(resource, "s")
-	return strings.Contains(text, "uid:uid of "+owner+"]") || strings.Contains(strings.ToLower(text), "made-for:"+kind+"/"+name)
+	return strings.Contains(text, "uid:uid of "+owner+"]") ||
+		strings.Contains(strings.ToLower(text), "made-for:"+kind+"/"+name)
 }
 
 func anyOf(names map[string]bool, matches func(string) bool) bool {

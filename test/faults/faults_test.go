@@ -13,13 +13,15 @@ import (
 )
 
 var (
-	all           = flag.Bool("faults.all", false, "run all plans, not only a fortieth of them")
-	planName      = flag.String("faults.plan", "", "run only the plan with this `name`, or the plans whose names begin with it and a slash")
+	all      = flag.Bool("faults.all", false, "run all plans, not only a fortieth of them")
+	planName = flag.String("faults.plan", "", "run only the plan with this `name`, or the plans whose names "+
+		"begin with it and a slash")
 	seed          = flag.Uint64("faults.seed", 1, "the seed that selects the fortieth of the plans")
 	parallel      = flag.Int("faults.parallel", 6, "the number of plans that run at the same time")
-	scenarioNames = flag.String("faults.scenarios", "", "run only the scenarios and kinds in this list, for example app-create,at")
-	stopAtFirst   = flag.Bool("faults.first", false, "stop at the first failure")
-	logs          = flag.String("faults.logs", "", "the directory for the logs of plans that fail")
+	scenarioNames = flag.String("faults.scenarios", "", "run only the scenarios and kinds in this list, for example "+
+		"app-create,at")
+	stopAtFirst = flag.Bool("faults.first", false, "stop at the first failure")
+	logs        = flag.String("faults.logs", "", "the directory for the logs of plans that fail")
 )
 
 // TestFaults runs a fortieth of the plans, or the plans that the flags select. A plan with a PostgreSQL server takes
@@ -64,7 +66,8 @@ func TestFaults(t *testing.T) {
 // isSelected reports whether the flag -faults.plan selects p, or a plan with a second death that follows from p.
 func isSelected(p plan) bool {
 	name := p.String()
-	return name == *planName || strings.HasPrefix(name, *planName+"/") || p.secondDeath == 0 && strings.HasPrefix(*planName, name+"/")
+	return name == *planName || strings.HasPrefix(name, *planName+"/") || p.secondDeath == 0 &&
+		strings.HasPrefix(*planName, name+"/")
 }
 
 // selectedScenarios returns the scenarios that the flags select.

@@ -43,7 +43,8 @@ func (h *harness) runScenario(t *testing.T, s *scenario, p plan) (o outcome, log
 	t.Helper()
 	namespace := namespaceOf(h.runs.Add(1))
 	r := &run{
-		bridge: h.bridge, scenario: s, plan: p, namespace: namespace, history: h.observer.startHistory(namespace), clock: &shiftedClock{},
+		bridge: h.bridge, scenario: s, plan: p, namespace: namespace, history: h.observer.startHistory(namespace),
+		clock:    &shiftedClock{},
 		injector: injector{plan: p}, idCounts: map[string]int{}, outcome: outcome{writes: map[string]int{}},
 	}
 	defer h.observer.endHistory(namespace)

@@ -70,7 +70,9 @@ func (k kind[S]) with(change func(*S)) kind[S] {
 
 // driftScenario returns the scenario in which users change the children of an object at rest.
 func (k kind[S]) driftScenario() scenario {
-	return scenario{name: k.name + "-drifts", sql: k.sql, setUp: []step{k.create}, steps: []step{noAction}, driftKind: k.name}
+	return scenario{
+		name: k.name + "-drifts", sql: k.sql, setUp: []step{k.create}, steps: []step{noAction}, driftKind: k.name,
+	}
 }
 
 // scenarios returns the scenarios that App, Database, ExternalDatabase and Platform have: create, delete, delete and
@@ -80,14 +82,24 @@ func (k kind[S]) scenarios() []scenario {
 		{name: k.name + "-create", sql: k.sql, steps: []step{k.create}},
 		{name: k.name + "-delete", sql: k.sql, setUp: []step{k.create}, steps: []step{k.delete}, check: leavesOnly()},
 		{name: k.name + "-again", sql: k.sql, setUp: []step{k.create}, steps: []step{k.delete, k.createObject}},
-		{name: k.name + "-early", sql: k.sql, steps: []step{k.create, k.deleteIfExists}, earlyDeletion: indexOf(windlass, k.resource)},
-		{name: k.name + "-orphan", sql: k.sql, setUp: []step{k.create}, steps: []step{k.orphan}, check: leavesOrphans(k.resource, k.orphaned...)},
+		{
+			name: k.name + "-early", sql: k.sql, steps: []step{k.create, k.deleteIfExists},
+			earlyDeletion: indexOf(windlass, k.resource),
+		},
+		{
+			name: k.name + "-orphan", sql: k.sql, setUp: []step{k.create}, steps: []step{
+				k.orphan,
+			}, check: leavesOrphans(k.resource, k.orphaned...),
+		},
 	}
 	for _, field := range slices.Sorted(maps.Keys(k.changes)) {
 		for i, change := range k.changes[field] {
 			all = append(all, scenario{
-				name: fmt.Sprintf("%s-%s-%d", k.name, field, i+1), sql: k.sql, setUp: []step{k.create}, steps: []step{k.update(change)},
-				freshSteps: []step{k.with(change).create}, noSecondDeaths: true, noFaults: i > 0 && !slices.Contains(k.pruningFields, field),
+				name: fmt.Sprintf("%s-%s-%d", k.name, field, i+1), sql: k.sql, setUp: []step{
+					k.create,
+				}, steps: []step{k.update(change)},
+				freshSteps: []step{k.with(change).create}, noSecondDeaths: true, noFaults: i > 0 &&
+					!slices.Contains(k.pruningFields, field),
 			})
 		}
 	}

@@ -13,8 +13,8 @@ import (
 // The command endless never ends, and the command failing fails. Every other command succeeds at once.
 const endless, failing = "endless", "failing"
 
-// runPod takes a step of the kubelet for a Pod without a scheduling gate, and reports whether there was one: it starts the
-// containers, or ends those that have to end. Pods have no node here, so that a deletion has no grace period.
+// runPod takes a step of the kubelet for a Pod without a scheduling gate, and reports whether there was one: it starts
+// the containers, or ends those that have to end. Pods have no node here, so that a deletion has no grace period.
 func runPod(r *run, o *object) bool {
 	var pod corev1.Pod
 	if json.Unmarshal(o.raw, &pod) != nil || len(pod.Spec.Containers) == 0 || len(pod.Spec.SchedulingGates) > 0 {
@@ -37,8 +37,12 @@ func runPod(r *run, o *object) bool {
 	case len(pod.Spec.Containers) == 1:
 		return r.report(o, &pod, corev1.PodFailed, "", func(int) *int32 { return code })
 	case limit != nil && *limit == 1: // the operator ends the injected container
-		return r.report(o, &pod, corev1.PodFailed, "DeadlineExceeded", func(i int) *int32 { return []*int32{code, new(int32(137))}[i] })
-	case code == nil || slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil }):
+		return r.report(o, &pod, corev1.PodFailed, "DeadlineExceeded", func(i int) *int32 {
+			return []*int32{code, new(int32(137))}[i]
+		})
+	case code == nil || slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Terminated != nil
+	}):
 		return false
 	}
 	return r.report(o, &pod, corev1.PodRunning, "", func(i int) *int32 { return []*int32{code, nil}[i] })
@@ -60,14 +64,20 @@ func (r *run) report(o *object, pod *corev1.Pod, phase corev1.PodPhase, reason s
 	now := time.Now().UTC().Format(time.RFC3339)
 	var containers []any
 	for i, c := range pod.Spec.Containers {
-		status := map[string]any{"name": c.Name, "image": "any", "imageID": "any", "restartCount": 0, "ready": true, "state": map[string]any{"running": map[string]any{"startedAt": now}}}
+		status := map[string]any{
+			"name": c.Name, "image": "any", "imageID": "any", "restartCount": 0, "ready": true, "state": map[string]any{
+				"running": map[string]any{"startedAt": now},
+			},
+		}
 		if code := exitCode(i); code != nil {
 			why := "Completed"
 			if *code != 0 {
 				why = "Error"
 			}
 			status["ready"] = false
-			status["state"] = map[string]any{"terminated": map[string]any{"exitCode": *code, "reason": why, "startedAt": now, "finishedAt": now}}
+			status["state"] = map[string]any{
+				"terminated": map[string]any{"exitCode": *code, "reason": why, "startedAt": now, "finishedAt": now},
+			}
 		}
 		containers = append(containers, status)
 	}
@@ -90,7 +100,8 @@ var podLosses = []string{podDeleted, podEvicted, podForced, nodeLost}
 
 // nodeIsLost reports whether no kubelet reports the end of a Pod.
 func (r *run) nodeIsLost() bool {
-	return r.scenario.loss == podForced || r.scenario.loss == nodeLost || r.plan.fault == podForced || r.plan.fault == nodeLost
+	return r.scenario.loss == podForced || r.scenario.loss == nodeLost || r.plan.fault == podForced ||
+		r.plan.fault == nodeLost
 }
 
 // losePod returns a step in which the Pods of commands are lost in the given way. A fault may have deleted them before.
@@ -108,7 +119,11 @@ func (u *user) losePod(o *object, how string) {
 	var pod corev1.Pod
 	_ = json.Unmarshal(o.raw, &pod) // a Pod without a status is pending
 	disrupted := func(reason string) []any {
-		return []any{map[string]any{"type": corev1.DisruptionTarget, "status": corev1.ConditionTrue, "reason": reason, "message": "The Pod has to go."}}
+		return []any{
+			map[string]any{
+				"type": corev1.DisruptionTarget, "status": corev1.ConditionTrue, "reason": reason, "message": "The Pod has to go.",
+			},
+		}
 	}
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
@@ -116,7 +131,9 @@ func (u *user) losePod(o *object, how string) {
 	case how == podEvicted:
 		u.run.patch(o, "status", map[string]any{"status": map[string]any{"conditions": disrupted("EvictionByEvictionAPI")}})
 	case how == nodeLost:
-		u.run.patch(o, "status", map[string]any{"status": map[string]any{"phase": corev1.PodFailed, "conditions": disrupted("DeletionByPodGC")}})
+		u.run.patch(o, "status", map[string]any{
+			"status": map[string]any{"phase": corev1.PodFailed, "conditions": disrupted("DeletionByPodGC")},
+		})
 	}
 	u.run.delete(o)
 }

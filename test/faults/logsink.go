@@ -37,7 +37,8 @@ func (s *logSink) WithValues(values ...any) logr.LogSink {
 func (s *logSink) Info(_ int, message string, values ...any) {
 	s.run.log("I", s, message, nil, values)
 	if message == "Reconcile ended" {
-		s.run.recordReconcile(s.process, s.value("reconcileID"), s.value("controller")+" "+s.value("object"), valueOf(values, "result"))
+		s.run.recordReconcile(s.process, s.value("reconcileID"), s.value("controller")+" "+s.value("object"),
+			valueOf(values, "result"))
 	}
 }
 

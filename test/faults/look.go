@@ -44,7 +44,8 @@ func (s *podServers) login(as postgresql.Settings) (postgresql.ServerSettings, e
 			continue
 		}
 		if !server.accepts(as.Username, as.Password) {
-			return postgresql.ServerSettings{}, postgresql.NewError(postgresql.Refused, "the server refuses the login %q", as.Username)
+			return postgresql.ServerSettings{},
+				postgresql.NewError(postgresql.Refused, "the server refuses the login %q", as.Username)
 		}
 		return postgresql.ServerSettings{Revision: server.revision}, nil
 	}

@@ -47,7 +47,8 @@ func (r *run) collectOutcome(sqlState map[string]string) {
 	for name, text := range sqlState {
 		o.final[name] = replaceUIDs(text, names)
 	}
-	o.reachedPoint, o.recoveryRequests = r.injector.reached && (r.plan.secondDeath == 0 || r.injector.diedAgain), r.injector.recoveryRequests
+	o.reachedPoint = r.injector.reached && (r.plan.secondDeath == 0 || r.injector.diedAgain)
+	o.recoveryRequests = r.injector.recoveryRequests
 }
 
 // normalize returns an object without the values that differ between runs. UIDs become names, and times become a
@@ -73,8 +74,8 @@ func (r *run) normalize(o *object, names map[types.UID]string) any {
 	return object
 }
 
-// removeHint removes the annotation with which the operator asks the kubelet to update the settings in a Pod. A Pod that
-// has replaced another one has the settings from the start, and no such annotation.
+// removeHint removes the annotation with which the operator asks the kubelet to update the settings in a Pod. A Pod
+// that has replaced another one has the settings from the start, and no such annotation.
 func removeHint(object map[string]any) {
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, found := metadata["annotations"].(map[string]any)

@@ -105,7 +105,8 @@ func (o *observer) currentVersion(ctx context.Context, resource int) (string, er
 }
 
 func (o *observer) get(ctx context.Context, resource int, query url.Values) (io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.host+resources[resource].path("", "", "")+"?"+query.Encode(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		o.host+resources[resource].path("", "", "")+"?"+query.Encode(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,9 @@ const retryInterval = 100 * time.Millisecond
 // watch.
 func (o *observer) watch(ctx context.Context, resource int, version string) {
 	for ctx.Err() == nil {
-		body, err := o.get(ctx, resource, url.Values{"watch": {"1"}, "resourceVersion": {version}, "allowWatchBookmarks": {"true"}, "timeoutSeconds": {"3600"}})
+		body, err := o.get(ctx, resource, url.Values{
+			"watch": {"1"}, "resourceVersion": {version}, "allowWatchBookmarks": {"true"}, "timeoutSeconds": {"3600"},
+		})
 		if err == nil {
 			version, err = o.readEvents(body, resource, version)
 		}
@@ -216,7 +219,9 @@ const eventTimeout = 30 * time.Second
 
 // await waits until condition returns true. It returns an error after eventTimeout, or if the observer fails.
 func (o *observer) await(condition func() bool) error {
-	timeout := time.AfterFunc(eventTimeout, func() { o.fail(errors.New("the API server did not send the event of a write in time")) })
+	timeout := time.AfterFunc(eventTimeout, func() {
+		o.fail(errors.New("the API server did not send the event of a write in time"))
+	})
 	defer timeout.Stop()
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -186,7 +186,11 @@ type faultPoints struct {
 
 // diff returns a difference between the points of two runs, or "".
 func (a faultPoints) diff(b faultPoints) string {
-	for name, pair := range map[string][2][]string{"requests": {a.requests, b.requests}, "events": {a.events, b.events}, "rests": {flatten(a.ownedAtRest), flatten(b.ownedAtRest)}, "drifts": {a.drifts, b.drifts}} {
+	for name, pair := range map[string][2][]string{
+		"requests": {a.requests, b.requests}, "events": {a.events, b.events}, "rests": {
+			flatten(a.ownedAtRest), flatten(b.ownedAtRest),
+		}, "drifts": {a.drifts, b.drifts},
+	} {
 		if !slices.Equal(slices.Sorted(slices.Values(pair[0])), slices.Sorted(slices.Values(pair[1]))) {
 			return fmt.Sprintf("%s: %v and %v", name, pair[0], pair[1])
 		}

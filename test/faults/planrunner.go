@@ -43,7 +43,9 @@ type planRunner struct {
 // allScenarios returns the scenarios of all kinds.
 func allScenarios() []scenario {
 	var all []scenario
-	for _, scenariosOf := range []func() []scenario{atScenarios, shardedScenarios, appScenarios, databaseScenarios, externalDatabaseScenarios, platformScenarios} {
+	for _, scenariosOf := range []func() []scenario{
+		atScenarios, shardedScenarios, appScenarios, databaseScenarios, externalDatabaseScenarios, platformScenarios,
+	} {
 		all = append(all, scenariosOf()...)
 	}
 	return all
@@ -55,7 +57,8 @@ const batchSize = 2000
 
 func newPlanRunner(startHarness func() *harness, scenarios []scenario, parallel int) *planRunner {
 	r := &planRunner{
-		startHarness: startHarness, harness: startHarness(), capacity: batchSize, scenarios: map[string]*scenario{}, parallel: parallel, references: map[string]reference{}, results: table{},
+		startHarness: startHarness, harness: startHarness(), capacity: batchSize, scenarios: map[string]*scenario{},
+		parallel: parallel, references: map[string]reference{}, results: table{},
 		selects: func(plan) bool { return true }, reportProgress: func(string) {}, reportFailure: func(plan, string) {},
 	}
 	r.changed = sync.NewCond(&r.mu)
@@ -98,7 +101,8 @@ func (r *planRunner) runReferences(t *testing.T) {
 				plans := derivePlans(s, ref.points)
 				t.Logf("%d plans", len(plans))
 				if s.driftKind != "" {
-					r.reportProgress(fmt.Sprintf("%s: the API server refuses or undoes %d changes of users, and accepts %d", name, ref.points.refusedDrifts, len(plans)))
+					r.reportProgress(fmt.Sprintf("%s: the API server refuses or undoes %d changes of users, "+
+						"and accepts %d", name, ref.points.refusedDrifts, len(plans)))
 				}
 				for _, p := range plans {
 					if !s.noFaults && r.selects(p) {
@@ -127,7 +131,9 @@ func (r *planRunner) compareFresh(t *testing.T, s *scenario, ref reference) []st
 		maps.DeleteFunc(final, func(name string, _ any) bool { return strings.HasPrefix(name, "sql/extension/") })
 	}
 	if diff := cmp.Diff(created, changed); diff != "" {
-		return []string{"a changed object differs from an object that was created with the new spec (-created +changed):\n" + diff}
+		return []string{
+			"a changed object differs from an object that was created with the new spec (-created +changed):\n" + diff,
+		}
 	}
 	return nil
 }
@@ -253,5 +259,6 @@ func (r *planRunner) planDone() {
 	r.lastReport = time.Now()
 	plans, failures := r.results.totals()
 	remaining := time.Since(r.started) / time.Duration(max(plans, 1)) * time.Duration(len(r.queue)+r.running)
-	r.reportProgress(fmt.Sprintf("%d of %d plans, %d failures, about %v left", plans, plans+len(r.queue)+r.running, failures, remaining.Round(time.Second)))
+	r.reportProgress(fmt.Sprintf("%d of %d plans, %d failures, about %v left", plans, plans+len(r.queue)+r.running,
+		failures, remaining.Round(time.Second)))
 }

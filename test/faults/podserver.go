@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// podServers are the simulated PostgreSQL servers in the Pods of Databases. They do what the script of the Pod does with
-// the logins in the settings Secret.
+// podServers are the simulated PostgreSQL servers in the Pods of Databases. They do what the script of the Pod does
+// with the logins in the settings Secret.
 type podServers struct {
 	run *run
 
@@ -24,7 +24,8 @@ type podServers struct {
 	promise promise
 }
 
-// volume is the data of a server, which a later Pod continues to use: the passwords of the roles that can log in, by name.
+// volume is the data of a server, which a later Pod continues to use: the passwords of the roles that can log in, by
+// name.
 type volume map[string]string
 
 // podServer is the server in a Pod.
@@ -67,10 +68,10 @@ func (s *podServer) accepts(role, password string) bool {
 // passedAnnotation is the annotation of a Pod with which the operator makes the kubelet update the settings.
 const passedAnnotation = "windlass.dev/settings-revision"
 
-// runServer takes a step of the kubelet, or of the server, in a Pod of a StatefulSet, and reports whether there was one. A
-// server has the settings before its Pod is ready. A change of the settings is applied in a step of its own, after the
-// operator has annotated the Pod. Without that, a real kubelet passes a change within 90 seconds. The simulated kubelet
-// never does, so that a plan fails in which the annotation is missing.
+// runServer takes a step of the kubelet, or of the server, in a Pod of a StatefulSet, and reports whether there was
+// one. A server has the settings before its Pod is ready. A change of the settings is applied in a step of its own,
+// after the operator has annotated the Pod. Without that, a real kubelet passes a change within 90 seconds. The
+// simulated kubelet never does, so that a plan fails in which the annotation is missing.
 func runServer(r *run, o *object) bool {
 	var pod corev1.Pod
 	if json.Unmarshal(o.raw, &pod) != nil || o.DeletionTimestamp != nil {
@@ -88,10 +89,13 @@ func runServer(r *run, o *object) bool {
 	container := pod.Spec.Containers[0]
 	return r.patch(o, "status", map[string]any{"status": map[string]any{
 		"phase": corev1.PodRunning, "podIP": address, "podIPs": []any{map[string]any{"ip": address}},
-		"conditions": []any{map[string]any{"type": corev1.PodReady, "status": corev1.ConditionTrue, "lastTransitionTime": now}},
+		"conditions": []any{
+			map[string]any{"type": corev1.PodReady, "status": corev1.ConditionTrue, "lastTransitionTime": now},
+		},
 		"containerStatuses": []any{map[string]any{
-			"name": container.Name, "image": container.Image, "imageID": "any", "restartCount": 0, "ready": true, "started": true,
-			"state": map[string]any{"running": map[string]any{"startedAt": now}},
+			"name": container.Name, "image": container.Image, "imageID": "any", "restartCount": 0, "ready": true,
+			"started": true,
+			"state":   map[string]any{"running": map[string]any{"startedAt": now}},
 		}},
 	}})
 }

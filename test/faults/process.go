@@ -120,8 +120,8 @@ func (r *run) startProcess(number int, snapshot uint64, shard sharded.Filter) (*
 	return p, nil
 }
 
-// leave ends the process as a replica gives up a shard: when its reconciles in flight have ended. leave must be called in the
-// bubble.
+// leave ends the process as a replica gives up a shard: when its reconciles in flight have ended. leave must be called
+// in the bubble.
 func (p *process) leave() {
 	p.retire()
 	p.goroutines.Go(func() {

@@ -13,8 +13,8 @@ const connectionSecret = "shop-credentials"
 // rotationGrace is the grace period of a former login.
 const rotationGrace = 30 * time.Second
 
-// promise is what the connection Secret of a Database has promised to its clients: its login works at every instant from
-// the time it first worked on, and the login before it until the end of the grace period.
+// promise is what the connection Secret of a Database has promised to its clients: its login works at every instant
+// from the time it first worked on, and the login before it until the end of the grace period.
 type promise struct {
 	secret         types.UID
 	login, former  [2]string // role and password
@@ -22,15 +22,16 @@ type promise struct {
 	until          time.Time // of former
 }
 
-// sendTime is how long the API server may refuse the write of a rotation with 429 before it accepts it: client-go repeats the
-// same write.
+// sendTime is how long the API server may refuse the write of a rotation with 429 before it accepts it: client-go
+// repeats the same write.
 const sendTime = 10 * time.Second
 
 // rotatedAt returns the time of a rotation that has just been written: when the operator began to send it.
 func (s *podServers) rotatedAt(secret *corev1.Secret, now time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339, secret.Annotations["windlass.dev/credentials-rotated-at"])
 	if err != nil || at.After(now) || now.Sub(at) > sendTime {
-		s.run.addViolation("the connection Secret changed at %v, but says that the rotation was at %q", now, secret.Annotations["windlass.dev/credentials-rotated-at"])
+		s.run.addViolation("the connection Secret changed at %v, but says that the rotation was at %q", now,
+			secret.Annotations["windlass.dev/credentials-rotated-at"])
 		return now
 	}
 	return at
@@ -72,7 +73,8 @@ func (s *podServers) checkPromise() {
 		s.run.addViolation("the server refuses the login %q in the connection Secret, which has worked before", role)
 	case p.former[0] != "" && now.Before(p.until) && !server.accepts(p.former[0], p.former[1]):
 		p.broken = true
-		s.run.addViolation("the server refuses the former login %q %v before the end of its grace period", p.former[0], p.until.Sub(now))
+		s.run.addViolation("the server refuses the former login %q %v before the end of its grace period", p.former[0],
+			p.until.Sub(now))
 	case accepted:
 		p.worked = true
 	}

@@ -17,7 +17,8 @@ func (r *run) handleRequest(a *apiRequest) response {
 	r.checkRequest(a)
 	r.countRequest()
 	resp := r.injector.handle(r, a, id)
-	r.log("rq", nil, fmt.Sprintf("%d %s %s -> %d %v [%s]", a.process.number, a.id(), id, resp.status, resp.err, a.reconcileID), nil, nil)
+	r.log("rq", nil, fmt.Sprintf("%d %s %s -> %d %v [%s]", a.process.number, a.id(), id, resp.status, resp.err,
+		a.reconcileID), nil, nil)
 	return resp
 }
 
@@ -53,7 +54,8 @@ func (r *run) recordWrite(a *apiRequest) {
 	r.writeCount++
 	r.outcome.writes[a.reconcileID]++
 	if gap := time.Since(r.lastWrite); gap > r.scenario.maxWriteDelay(r.plan.fault) {
-		r.outcome.violations = append(r.outcome.violations, fmt.Sprintf("%s was sent %v after the last write, as if it had waited for a periodic check", a.id(), gap))
+		r.outcome.violations = append(r.outcome.violations,
+			fmt.Sprintf("%s was sent %v after the last write, as if it had waited for a periodic check", a.id(), gap))
 	}
 	r.lastWrite = time.Now()
 }
@@ -100,9 +102,11 @@ func (r *run) checkStatus(a *apiRequest, resp response) {
 		return c.Type == "Ready" && c.Status == metav1.ConditionTrue
 	})
 	if ready && stored.Status.ObservedGeneration != stored.Metadata.Generation {
-		r.addViolation("%s sets Ready=True for generation %d, but the object has generation %d", a.id(), stored.Status.ObservedGeneration, stored.Metadata.Generation)
+		r.addViolation("%s sets Ready=True for generation %d, but the object has generation %d", a.id(),
+			stored.Status.ObservedGeneration, stored.Metadata.Generation)
 	}
-	if workload, ok := workloads[resources[a.resource].Resource]; ok && ready && !r.wasReady(workload+"/"+r.stableName(a.name)) {
+	workload, ok := workloads[resources[a.resource].Resource]
+	if ok && ready && !r.wasReady(workload+"/"+r.stableName(a.name)) {
 		r.addViolation("%s sets Ready=True before a Pod was Ready", a.id())
 	}
 }
@@ -129,5 +133,7 @@ func (r *run) recordReconcile(p *process, id, object, result string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.outcome.reconciles = append(r.outcome.reconciles, reconcile{id: id, object: r.stableName(object), result: result, interval: r.interval, afterFault: r.injector.isOver()})
+	r.outcome.reconciles = append(r.outcome.reconciles, reconcile{
+		id: id, object: r.stableName(object), result: result, interval: r.interval, afterFault: r.injector.isOver(),
+	})
 }

@@ -155,7 +155,8 @@ func (r *run) deliverNext() bool {
 	if to == nil {
 		return false
 	}
-	id := r.recordID(fmt.Sprintf("event-%s-%s-%s", strings.ToLower(string(oldest.kind)), resources[to.resource].Resource, r.stableName(oldest.Name)), to.process, false)
+	id := r.recordID(fmt.Sprintf("event-%s-%s-%s", strings.ToLower(string(oldest.kind)),
+		resources[to.resource].Resource, r.stableName(oldest.Name)), to.process, false)
 	r.log("ev", nil, id, nil, nil)
 	r.injector.deliver(r, to, oldest, id)
 	return true
@@ -252,7 +253,8 @@ func (r *run) log(mark string, s *logSink, message string, err error, values []a
 	defer r.mu.Unlock()
 	fmt.Fprintf(&r.logBuffer, "%s %s %s", time.Now().Format("15:04:05.000"), mark, message)
 	if s != nil {
-		fmt.Fprintf(&r.logBuffer, " [%d %s %s %s]", s.process.number, s.value("controller"), s.value("object"), s.value("reconcileID"))
+		fmt.Fprintf(&r.logBuffer, " [%d %s %s %s]", s.process.number, s.value("controller"), s.value("object"),
+			s.value("reconcileID"))
 	}
 	if err != nil {
 		fmt.Fprintf(&r.logBuffer, " err=%q", err)

@@ -110,10 +110,16 @@ func (u *user) createNamespace() {
 	}
 	for _, name := range foreignNames {
 		u.create("", "secrets", &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/managed-by": "windlass", "app.kubernetes.io/instance": "web"}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Labels: map[string]string{
+					"app.kubernetes.io/managed-by": "windlass", "app.kubernetes.io/instance": "web",
+				},
+			},
 			StringData: map[string]string{"password": "theirs"},
 		})
-		u.create("", "configmaps", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"theirs": "yes"}})
+		u.create("", "configmaps", &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"theirs": "yes"},
+		})
 	}
 }
 

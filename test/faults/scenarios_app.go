@@ -17,9 +17,10 @@ import (
 const windlass = v1alpha1.GroupName
 
 var apps = kind[v1alpha1.AppSpec]{
-	name: "app", resource: "apps", fullSpec: everythingButRun, changes: changesButRun(), createReferences: createAppReferences,
-	orphaned:      []string{"deployments/shop", "services/shop", "ingresses/shop"},
-	pruningFields: []string{"ingress", "autoscaling", "config", "replicas"},
+	name: "app", resource: "apps", fullSpec: everythingButRun, changes: changesButRun(),
+	createReferences: createAppReferences,
+	orphaned:         []string{"deployments/shop", "services/shop", "ingresses/shop"},
+	pruningFields:    []string{"ingress", "autoscaling", "config", "replicas"},
 	object: func(_ *user, spec v1alpha1.AppSpec) metav1.Object {
 		return &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: spec}
 	},
@@ -32,8 +33,8 @@ func everythingButRun() v1alpha1.AppSpec {
 	return spec
 }
 
-// changesButRun returns the changes of all fields except beforeRollout. An App that gets this field runs no command for a
-// template that is released, so that it differs from an App that was created with it.
+// changesButRun returns the changes of all fields except beforeRollout. An App that gets this field runs no command for
+// a template that is released, so that it differs from an App that was created with it.
 func changesButRun() map[string][]func(*v1alpha1.AppSpec) {
 	changes := maps.Clone(framework.ChangesOfApp)
 	delete(changes, "beforeRollout")
@@ -48,15 +49,21 @@ func createAppReferences(u *user) {
 }
 
 func createPaymentSecret(u *user) {
-	u.create("", "secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "payment"}, StringData: map[string]string{"key": "x"}})
+	u.create("", "secrets", &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "payment"}, StringData: map[string]string{"key": "x"},
+	})
 }
 
 func createCredentialsSecret(u *user) {
-	u.create("", "secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "shop-credentials"}, StringData: map[string]string{"uri": "x"}})
+	u.create("", "secrets", &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "shop-credentials"}, StringData: map[string]string{"uri": "x"},
+	})
 }
 
 func createSettingsConfigMap(u *user) {
-	u.create("", "configmaps", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"A": "a"}})
+	u.create("", "configmaps", &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"A": "a"},
+	})
 }
 
 // appScenarios returns kind.scenarios for App, and scenarios that only App has.
@@ -65,17 +72,34 @@ func appScenarios() []scenario {
 		u.patch(windlass, "apps", "shop", map[string]any{"spec": map[string]any{"replicas": 5, "autoscaling": nil}})
 	}
 	return append(append(apps.scenarios(), rolloutScenarios()...), apps.driftScenario(),
-		scenario{name: "app-scale", setUp: []step{apps.with(func(s *v1alpha1.AppSpec) { s.Autoscaling = nil }).create}, steps: []step{scale}},
-		scenario{name: "app-again-at-once", setUp: []step{apps.create}, steps: []step{func(u *user) { apps.delete(u); apps.createObject(u) }}},
+		scenario{
+			name: "app-scale", setUp: []step{
+				apps.with(func(s *v1alpha1.AppSpec) { s.Autoscaling = nil }).create,
+			}, steps: []step{scale},
+		},
+		scenario{
+			name: "app-again-at-once", setUp: []step{apps.create}, steps: []step{
+				func(u *user) { apps.delete(u); apps.createObject(u) },
+			},
+		},
 		scenario{name: "app-taken", setUp: []step{func(u *user) {
-			u.create("", "configmaps", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Data: map[string]string{"theirs": "yes"}})
+			u.create("", "configmaps", &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Data: map[string]string{"theirs": "yes"},
+			})
 		}}, steps: []step{apps.create}, foreign: []string{"configmaps/shop"}},
 		scenario{name: "app-secret", setUp: []step{apps.create}, steps: []step{func(u *user) {
 			u.patch("", "secrets", "payment", map[string]any{"stringData": map[string]any{"key": "y"}})
 		}}, after: []step{checkPodsReplaced}},
 		scenario{name: "app-robbed", setUp: []step{apps.create}, steps: []step{deleteServiceTwice}},
-		scenario{name: "app-extended", setUp: []step{apps.create, addServicePort}, steps: []step{changeServiceSelector}, after: []step{addServicePort}, freshSteps: []step{apps.create, addServicePort}},
-		scenario{name: "app-missing", setUp: []step{apps.createObject}, steps: []step{createPaymentSecret, createCredentialsSecret, createSettingsConfigMap}},
+		scenario{
+			name: "app-extended", setUp: []step{apps.create, addServicePort}, steps: []step{changeServiceSelector},
+			after: []step{addServicePort}, freshSteps: []step{apps.create, addServicePort},
+		},
+		scenario{
+			name: "app-missing", setUp: []step{apps.createObject}, steps: []step{
+				createPaymentSecret, createCredentialsSecret, createSettingsConfigMap,
+			},
+		},
 	)
 }
 
@@ -102,7 +126,9 @@ func addServicePort(u *user) {
 
 // changeServiceSelector changes the selector of the Service, which the operator sets.
 func changeServiceSelector(u *user) {
-	u.patch("", "services", "shop", map[string]any{"spec": map[string]any{"selector": map[string]any{"app.kubernetes.io/instance": "another"}}})
+	u.patch("", "services", "shop", map[string]any{
+		"spec": map[string]any{"selector": map[string]any{"app.kubernetes.io/instance": "another"}},
+	})
 }
 
 // checkPodsReplaced checks that the Pod template of the Deployment has changed during the run. The digests in the

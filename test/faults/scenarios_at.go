@@ -20,7 +20,9 @@ const overdue = -2 * time.Hour
 // createAt returns a step that creates an At with a schedule d from now. change may modify its spec, and may be nil.
 func createAt(d time.Duration, change func(*cnatv1.AtSpec)) step {
 	return func(u *user) {
-		at := &cnatv1.At{ObjectMeta: metav1.ObjectMeta{Name: "task"}, Spec: cnatv1.AtSpec{Schedule: u.timeIn(d), Command: []string{"true"}}}
+		at := &cnatv1.At{
+			ObjectMeta: metav1.ObjectMeta{Name: "task"}, Spec: cnatv1.AtSpec{Schedule: u.timeIn(d), Command: []string{"true"}},
+		}
 		if change != nil {
 			change(&at.Spec)
 		}
@@ -52,19 +54,23 @@ func deletePod(u *user) {
 func createForeignPod(u *user) {
 	u.create("", "pods", &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "task-pod"},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "theirs", Image: "theirs:1", Command: []string{endless}}}},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "theirs", Image: "theirs:1", Command: []string{endless}}},
+		},
 	})
 }
 
 // changesOfAt maps the last part of a scenario's name to a change of the spec of an At that waits for its schedule.
 var changesOfAt = map[string]func(u *user) map[string]any{
-	"schedule":           func(u *user) map[string]any { return map[string]any{"schedule": u.timeIn(2 * time.Hour)} },
-	"schedule-now":       func(u *user) map[string]any { return map[string]any{"schedule": u.timeIn(0)} },
-	"command":            fixed(map[string]any{"command": []string{"other"}}),
-	"args":               fixed(map[string]any{"args": []string{"x"}}),
-	"image":              fixed(map[string]any{"image": "other:1"}),
-	"env":                fixed(map[string]any{"env": []map[string]any{{"name": "A", "value": "a"}}}),
-	"envFrom":            fixed(map[string]any{"envFrom": []map[string]any{{"configMapRef": map[string]any{"name": "theirs"}}}}),
+	"schedule":     func(u *user) map[string]any { return map[string]any{"schedule": u.timeIn(2 * time.Hour)} },
+	"schedule-now": func(u *user) map[string]any { return map[string]any{"schedule": u.timeIn(0)} },
+	"command":      fixed(map[string]any{"command": []string{"other"}}),
+	"args":         fixed(map[string]any{"args": []string{"x"}}),
+	"image":        fixed(map[string]any{"image": "other:1"}),
+	"env":          fixed(map[string]any{"env": []map[string]any{{"name": "A", "value": "a"}}}),
+	"envFrom": fixed(map[string]any{
+		"envFrom": []map[string]any{{"configMapRef": map[string]any{"name": "theirs"}}},
+	}),
 	"resources":          fixed(map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "1"}}}),
 	"imagePullSecrets":   fixed(map[string]any{"imagePullSecrets": []map[string]any{{"name": "theirs"}}}),
 	"serviceAccountName": fixed(map[string]any{"serviceAccountName": "default"}),
@@ -78,7 +84,10 @@ func atScenarios() []scenario {
 	later := createAt(time.Hour, nil)
 	fails := createAt(overdue, func(s *cnatv1.AtSpec) { s.Command, s.BackoffLimit = []string{failing}, ptr.To[int32](1) })
 	runs := createAt(overdue, func(s *cnatv1.AtSpec) { s.Command = []string{endless} })
-	exceeds := createAt(overdue, func(s *cnatv1.AtSpec) { s.Command, s.ActiveDeadlineSeconds = []string{endless}, ptr.To[int64](60) })
+	exceeds := createAt(overdue, func(s *cnatv1.AtSpec) {
+		s.Command = []string{endless}
+		s.ActiveDeadlineSeconds = ptr.To[int64](60)
+	})
 	all := []scenario{
 		{name: "at-create", steps: []step{createAt(overdue, nil)}, check: isCreated("pods/task-pod", 1)},
 		{name: "at-wait", steps: []step{later, wait(3 * time.Hour)}},
@@ -89,10 +98,21 @@ func atScenarios() []scenario {
 		{name: "at-runs", steps: []step{runs}},
 		{name: "at-delete", setUp: []step{createAt(overdue, nil)}, steps: []step{deleteAt}},
 		{name: "at-delete-running", setUp: []step{runs}, steps: []step{deleteAt}},
-		{name: "at-orphan", setUp: []step{runs}, steps: []step{func(u *user) { u.orphan(cnat, "ats", "task") }}, check: leavesOrphans("ats", "pods/task-pod")},
+		{
+			name: "at-orphan", setUp: []step{runs}, steps: []step{func(u *user) { u.orphan(cnat, "ats", "task") }},
+			check: leavesOrphans("ats", "pods/task-pod"),
+		},
 		{name: "at-again", setUp: []step{createAt(overdue, nil)}, steps: []step{deleteAt, createAt(overdue, nil)}},
-		{name: "at-again-at-once", setUp: []step{createAt(overdue, nil)}, steps: []step{func(u *user) { deleteAt(u); createAt(overdue, nil)(u) }}},
-		{name: "at-taken", setUp: []step{createForeignPod}, steps: []step{createAt(overdue, nil)}, foreign: []string{"pods/task-pod"}},
+		{
+			name: "at-again-at-once", setUp: []step{createAt(overdue, nil)}, steps: []step{
+				func(u *user) { deleteAt(u); createAt(overdue, nil)(u) },
+			},
+		},
+		{
+			name: "at-taken", setUp: []step{createForeignPod}, steps: []step{
+				createAt(overdue, nil),
+			}, foreign: []string{"pods/task-pod"},
+		},
 		{name: "at-forgotten", steps: []step{createAt(overdue, nil), deletePod}},
 	}
 	for i := range all {
@@ -100,22 +120,35 @@ func atScenarios() []scenario {
 	}
 	all = append(all, lostPods(runs)...)
 	for field, change := range changesOfAt {
-		all = append(all, scenario{name: "at-change-" + field, setUp: []step{later}, steps: []step{changeAt(change)}, after: []step{wait(4 * time.Hour)}})
+		all = append(all, scenario{
+			name: "at-change-" + field, setUp: []step{later}, steps: []step{
+				changeAt(change),
+			}, after: []step{wait(4 * time.Hour)},
+		})
 	}
 	return all
 }
 
-// lostPods returns scenarios of an At that loses its Pod, or whose Pod has an injected container. runs creates an At whose
-// command does not end.
+// lostPods returns scenarios of an At that loses its Pod, or whose Pod has an injected container. runs creates an At
+// whose command does not end.
 func lostPods(runs step) (all []scenario) {
 	twice := createAt(overdue, func(s *cnatv1.AtSpec) { s.Command, s.BackoffLimit = []string{endless}, ptr.To[int32](1) })
 	limited := createAt(overdue, func(s *cnatv1.AtSpec) { s.ActiveDeadlineSeconds = ptr.To[int64](24 * 60 * 60) })
 	for _, how := range podLosses {
-		all = append(all, scenario{name: "at-" + how, loss: how, steps: []step{runs, losePod(how), wait(time.Hour)}, check: isCreated("pods/task-pod", 1)})
+		all = append(all, scenario{
+			name: "at-" + how, loss: how, steps: []step{
+				runs, losePod(how), wait(time.Hour),
+			}, check: isCreated("pods/task-pod", 1),
+		})
 	}
 	all = append(all, []scenario{
-		{name: "at-loses", steps: []step{createAt(overdue, nil), wait(time.Hour)}, losesPods: true, check: isCreated("pods/task-pod", 1)},
-		{name: "at-retries", steps: []step{twice, losePod(podDeleted), wait(time.Hour)}, check: isCreated("pods/task-pod", 2)},
+		{
+			name: "at-loses", steps: []step{createAt(overdue, nil), wait(time.Hour)}, losesPods: true,
+			check: isCreated("pods/task-pod", 1),
+		},
+		{
+			name: "at-retries", steps: []step{twice, losePod(podDeleted), wait(time.Hour)}, check: isCreated("pods/task-pod", 2),
+		},
 		{name: "at-injected", injects: true, steps: []step{createAt(overdue, nil)}, check: isComplete},
 		{name: "at-injected-limited", injects: true, steps: []step{limited, wait(time.Hour)}, check: isComplete},
 	}...)
@@ -131,7 +164,8 @@ func lostPods(runs step) (all []scenario) {
 // checkFails checks that an At has failed if a step has lost its Pod.
 func checkFails(u *user) {
 	for _, o := range u.run.history.current() {
-		if name := u.run.fullName(o); name == "ats/task" && u.run.scenario.loss != "" && !strings.Contains(string(o.raw), `"type":"Failed"`) {
+		name := u.run.fullName(o)
+		if name == "ats/task" && u.run.scenario.loss != "" && !strings.Contains(string(o.raw), `"type":"Failed"`) {
 			u.run.addViolation("the At has not failed: %s", o.raw)
 		}
 	}

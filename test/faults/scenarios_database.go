@@ -12,7 +12,9 @@ import (
 )
 
 var databases = kind[v1alpha1.DatabaseSpec]{
-	name: "database", resource: "databases", orphaned: []string{"statefulsets/shop", "secrets/shop-credentials", "persistentvolumeclaims/shop"}, fullSpec: framework.EverythingOfDatabase, changes: framework.ChangesOfDatabase, createReferences: noAction,
+	name: "database", resource: "databases", orphaned: []string{
+		"statefulsets/shop", "secrets/shop-credentials", "persistentvolumeclaims/shop",
+	}, fullSpec: framework.EverythingOfDatabase, changes: framework.ChangesOfDatabase, createReferences: noAction,
 	object: func(_ *user, spec v1alpha1.DatabaseSpec) metav1.Object {
 		return &v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: spec}
 	},
@@ -21,8 +23,11 @@ var databases = kind[v1alpha1.DatabaseSpec]{
 func noAction(*user) {}
 
 var externalDatabases = kind[v1alpha1.ExternalDatabaseSpec]{
-	name: "externaldatabase", resource: "externaldatabases", sql: true, orphaned: []string{"secrets/shop-credentials", "sql/database/shop-ns", "sql/role/clerk-ns"},
-	fullSpec: framework.EverythingOfExternalDatabase, changes: framework.ChangesOfExternalDatabase, createReferences: createConnectionSecrets,
+	name: "externaldatabase", resource: "externaldatabases", sql: true, orphaned: []string{
+		"secrets/shop-credentials", "sql/database/shop-ns", "sql/role/clerk-ns",
+	},
+	fullSpec: framework.EverythingOfExternalDatabase, changes: framework.ChangesOfExternalDatabase,
+	createReferences: createConnectionSecrets,
 	object: func(u *user, spec v1alpha1.ExternalDatabaseSpec) metav1.Object {
 		return &v1alpha1.ExternalDatabase{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: withUniqueNames(spec, u)}
 	},
@@ -47,28 +52,57 @@ func databaseScenarios() []scenario {
 	retained := databases.with(func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
 	rotating := databases.with(func(s *v1alpha1.DatabaseSpec) { s.Credentials = shortGrace() })
 	return append(databases.scenarios(), databases.driftScenario(),
-		scenario{name: "database-retained", setUp: []step{retained.create}, steps: []step{retained.delete}, check: leavesOnly("persistentvolumeclaims/shop")},
+		scenario{
+			name: "database-retained", setUp: []step{retained.create}, steps: []step{
+				retained.delete,
+			}, check: leavesOnly("persistentvolumeclaims/shop"),
+		},
 		scenario{name: "database-taken", setUp: []step{func(u *user) {
-			u.create("", "secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "shop-credentials"}, StringData: map[string]string{"password": "theirs"}})
+			u.create("", "secrets", &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: "shop-credentials"}, StringData: map[string]string{"password": "theirs"},
+			})
 		}}, steps: []step{databases.create}, foreign: []string{"secrets/shop-credentials"}},
-		scenario{name: "database-rotated", setUp: []step{rotating.create}, steps: []step{rotateCredentials("databases", "1")}, check: hasOneServerLogin, rotates: true},
+		scenario{
+			name: "database-rotated", setUp: []step{rotating.create}, steps: []step{
+				rotateCredentials("databases", "1"),
+			}, check: hasOneServerLogin, rotates: true,
+		},
 		scenario{name: "database-rotated-again", setUp: []step{rotating.create, rotateCredentials("databases", "1")},
 			steps: []step{rotateCredentials("databases", "2")}, check: hasOneServerLogin, rotates: true, noSecondDeaths: true},
-		scenario{name: "database-retained-again", setUp: []step{retained.create}, steps: []step{retained.delete, retained.create}},
+		scenario{
+			name: "database-retained-again", setUp: []step{retained.create}, steps: []step{retained.delete, retained.create},
+		},
 	)
 }
 
 func externalDatabaseScenarios() []scenario {
-	retained := externalDatabases.with(func(s *v1alpha1.ExternalDatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
+	retained := externalDatabases.with(func(s *v1alpha1.ExternalDatabaseSpec) {
+		s.DeletionPolicy = v1alpha1.DeletionRetain
+	})
 	rotating := externalDatabases.with(func(s *v1alpha1.ExternalDatabaseSpec) { s.Credentials = shortGrace() })
 	kept := []string{"sql/database/shop-ns", "sql/role/clerk-ns", "sql/extension/pgcrypto", "sql/extension/plpgsql"}
 	return append(externalDatabases.scenarios(), externalDatabases.driftScenario(),
-		scenario{name: "externaldatabase-retained", sql: true, setUp: []step{retained.create}, steps: []step{retained.delete}, check: leavesOnly(kept...)},
-		scenario{name: "externaldatabase-retained-again", sql: true, setUp: []step{retained.create, retained.delete}, steps: []step{retained.createObject},
+		scenario{
+			name: "externaldatabase-retained", sql: true, setUp: []step{retained.create}, steps: []step{
+				retained.delete,
+			}, check: leavesOnly(kept...),
+		},
+		scenario{name: "externaldatabase-retained-again", sql: true, setUp: []step{retained.create, retained.delete},
+			steps: []step{retained.createObject},
 			check: isStalled("externaldatabases/shop")},
-		scenario{name: "externaldatabase-rotated", sql: true, setUp: []step{rotating.create}, steps: []step{rotateCredentials("externaldatabases", "1")}, check: hasOneLogin},
-		scenario{name: "externaldatabase-rotated-again", sql: true, setUp: []step{rotating.create, rotateCredentials("externaldatabases", "1")}, steps: []step{rotateCredentials("externaldatabases", "2")}, check: hasOneLogin, noSecondDeaths: true},
-		scenario{name: "externaldatabase-taken", sql: true, setUp: []step{func(u *user) { u.run.sql.exec(`CREATE DATABASE "shop-` + u.run.namespace + `"`) }},
+		scenario{
+			name: "externaldatabase-rotated", sql: true, setUp: []step{rotating.create}, steps: []step{
+				rotateCredentials("externaldatabases", "1"),
+			}, check: hasOneLogin,
+		},
+		scenario{
+			name: "externaldatabase-rotated-again", sql: true, setUp: []step{
+				rotating.create, rotateCredentials("externaldatabases", "1"),
+			}, steps: []step{rotateCredentials("externaldatabases", "2")}, check: hasOneLogin, noSecondDeaths: true,
+		},
+		scenario{name: "externaldatabase-taken", sql: true, setUp: []step{
+			func(u *user) { u.run.sql.exec(`CREATE DATABASE "shop-` + u.run.namespace + `"`) },
+		},
 			steps: []step{externalDatabases.create}, check: isStalled("externaldatabases/shop")},
 	)
 }
@@ -81,7 +115,9 @@ func shortGrace() *v1alpha1.CredentialsSpec {
 // rotateCredentials asks for a rotation of the credentials of an object.
 func rotateCredentials(resource, request string) step {
 	return func(u *user) {
-		u.patch(windlass, resource, "shop", map[string]any{"metadata": map[string]any{"annotations": map[string]string{"windlass.dev/rotate-credentials": request}}})
+		u.patch(windlass, resource, "shop", map[string]any{
+			"metadata": map[string]any{"annotations": map[string]string{"windlass.dev/rotate-credentials": request}},
+		})
 	}
 }
 
@@ -103,8 +139,8 @@ func hasOneServerLogin(o outcome) (problems []string) {
 	return problems
 }
 
-// hasOneLogin returns a problem unless exactly one of the roles can log in to the server outside of the cluster, and the
-// login in the connection Secret works.
+// hasOneLogin returns a problem unless exactly one of the roles can log in to the server outside of the cluster, and
+// the login in the connection Secret works.
 func hasOneLogin(o outcome) (problems []string) {
 	logins, roles := 0, 0
 	for name, state := range o.final {

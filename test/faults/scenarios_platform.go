@@ -13,7 +13,10 @@ import (
 
 var platforms = kind[v1alpha1.PlatformSpec]{
 	name: "platform", resource: "platforms", sql: true,
-	orphaned: []string{"apps/ns-web", "databases/ns-db", "externaldatabases/ns-outside", "ats/ns-task", "deployments/ns-web", "persistentvolumeclaims/ns-db", "sql/database/shop-ns"},
+	orphaned: []string{
+		"apps/ns-web", "databases/ns-db", "externaldatabases/ns-outside", "ats/ns-task", "deployments/ns-web",
+		"persistentvolumeclaims/ns-db", "sql/database/shop-ns",
+	},
 	fullSpec: everythingButRunOfPlatform, changes: framework.ChangesOfPlatform,
 	createReferences: func(u *user) { createAppReferences(u); createConnectionSecrets(u) },
 	object: func(u *user, spec v1alpha1.PlatformSpec) metav1.Object {
@@ -78,7 +81,8 @@ func checkRelease(u *user) {
 			if task.DeletionTimestamp != nil && former.DeletionTimestamp == nil && former.Status.Phase == cnatv1.AtRunning {
 				u.run.addViolation("%s was deleted while it ran", name)
 			}
-			succeeded = succeeded || task.Spec.Command[0] == secondCommand && conditions.IsTrue(task.Status.Conditions, cnatv1.AtComplete)
+			succeeded = succeeded || task.Spec.Command[0] == secondCommand &&
+				conditions.IsTrue(task.Status.Conditions, cnatv1.AtComplete)
 		case "apps/ns-web":
 			var app v1alpha1.App
 			if err := json.Unmarshal(e.raw, &app); err != nil {
@@ -109,12 +113,16 @@ func platformScenarios() []scenario {
 	all := append(platforms.scenarios(), platforms.driftScenario(),
 		scenario{name: "platform-unmanaged", sql: true, setUp: []step{platforms.create},
 			steps: []step{setManagementState(v1alpha1.Unmanaged), setManagementState(v1alpha1.Managed)}},
-		scenario{name: "platform-unmanaged-delete", sql: true, setUp: []step{platforms.create, setManagementState(v1alpha1.Unmanaged)},
+		scenario{name: "platform-unmanaged-delete", sql: true, setUp: []step{
+			platforms.create, setManagementState(v1alpha1.Unmanaged),
+		},
 			steps: []step{platforms.delete}},
 		scenario{name: "platform-task-changed", sql: true, setUp: []step{released.create}, steps: []step{release},
 			check: isCreated("ats/ns-task", 2), invariant: checkRelease},
 		scenario{name: "platform-taken", sql: true, setUp: []step{platforms.createReferences, func(u *user) {
-			u.create(windlass, "apps", &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: u.run.namespace + "-web"}, Spec: v1alpha1.AppSpec{Image: "theirs:1", Port: 80}})
+			u.create(windlass, "apps", &v1alpha1.App{
+				ObjectMeta: metav1.ObjectMeta{Name: u.run.namespace + "-web"}, Spec: v1alpha1.AppSpec{Image: "theirs:1", Port: 80},
+			})
 		}}, steps: []step{platforms.createObject}, foreign: []string{"apps/ns-web"}},
 	)
 	for i := range all {

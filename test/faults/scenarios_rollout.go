@@ -39,7 +39,8 @@ func endRunByUser(u *user) {
 func isRunning(u *user) bool {
 	return slices.ContainsFunc(u.run.history.current(), func(o *object) bool {
 		var pod corev1.Pod
-		return u.run.fullName(o) == "pods/"+runPodName && json.Unmarshal(o.raw, &pod) == nil && pod.Status.Phase == corev1.PodRunning
+		return u.run.fullName(o) == "pods/"+runPodName && json.Unmarshal(o.raw, &pod) == nil &&
+			pod.Status.Phase == corev1.PodRunning
 	})
 }
 
@@ -50,13 +51,36 @@ func rolloutScenarios() []scenario {
 	all := []scenario{
 		{name: "rollout-create", steps: []step{releasing.create}},
 		{name: "rollout-image", setUp: []step{releasing.create}, steps: []step{releaseOf("shop:2", "migrate")}},
-		{name: "rollout-back", setUp: []step{releasing.create, releaseOf("shop:2", "migrate")}, steps: []step{releaseOf("shop:1", "migrate")}},
-		{name: "rollout-fails", setUp: []step{releasing.create}, steps: []step{releaseOf("shop:2", failing), releaseOf("shop:2", "migrate")}},
-		{name: "rollout-former", setUp: []step{releasing.create, releaseOf("shop:2", endless)}, steps: []step{releaseOf("shop:3", "migrate"), endRunByUser}},
-		{name: "rollout-interrupted", setUp: []step{releasing.create}, steps: []step{releaseOf("shop:2", endless), endRunByUser}, earlyDeletion: indexOf("", "pods")},
-		{name: "rollout-removed", setUp: []step{releasing.create}, steps: []step{releasing.update(func(s *v1alpha1.AppSpec) { s.Image, s.BeforeRollout = "shop:2", nil })}},
+		{
+			name: "rollout-back", setUp: []step{
+				releasing.create, releaseOf("shop:2", "migrate"),
+			}, steps: []step{releaseOf("shop:1", "migrate")},
+		},
+		{
+			name: "rollout-fails", setUp: []step{releasing.create}, steps: []step{
+				releaseOf("shop:2", failing), releaseOf("shop:2", "migrate"),
+			},
+		},
+		{
+			name: "rollout-former", setUp: []step{
+				releasing.create, releaseOf("shop:2", endless),
+			}, steps: []step{releaseOf("shop:3", "migrate"), endRunByUser},
+		},
+		{
+			name: "rollout-interrupted", setUp: []step{releasing.create}, steps: []step{
+				releaseOf("shop:2", endless), endRunByUser,
+			}, earlyDeletion: indexOf("", "pods"),
+		},
+		{
+			name: "rollout-removed", setUp: []step{releasing.create}, steps: []step{
+				releasing.update(func(s *v1alpha1.AppSpec) { s.Image, s.BeforeRollout = "shop:2", nil }),
+			},
+		},
 		{name: "rollout-loses", steps: []step{releasing.create}, losesPods: true},
-		{name: "rollout-injected", injects: true, steps: []step{releasing.create, releaseOf("shop:2", "migrate")}, check: isInTime},
+		{
+			name: "rollout-injected", injects: true, steps: []step{releasing.create, releaseOf("shop:2", "migrate")},
+			check: isInTime,
+		},
 	}
 	for i := range all {
 		all[i].invariant = func(u *user) {

@@ -29,7 +29,8 @@ func collectGarbage(r *run, o *object, all []*object) bool {
 	}
 	if o.DeletionTimestamp != nil && slices.Contains(o.Finalizers, metav1.FinalizerDeleteDependents) {
 		for _, other := range all {
-			if other.DeletionTimestamp == nil && slices.ContainsFunc(other.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.UID }) {
+			if other.DeletionTimestamp == nil &&
+				slices.ContainsFunc(other.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.UID }) {
 				return r.delete(other)
 			}
 			if slices.ContainsFunc(other.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.UID }) {
@@ -38,7 +39,8 @@ func collectGarbage(r *run, o *object, all []*object) bool {
 		}
 		return r.removeFinalizer(o, metav1.FinalizerDeleteDependents)
 	}
-	if o.DeletionTimestamp == nil && len(o.OwnerReferences) > 0 && !slices.ContainsFunc(o.OwnerReferences, func(ref metav1.OwnerReference) bool { return hasUID(all, ref.UID) }) {
+	if o.DeletionTimestamp == nil && len(o.OwnerReferences) > 0 &&
+		!slices.ContainsFunc(o.OwnerReferences, func(ref metav1.OwnerReference) bool { return hasUID(all, ref.UID) }) {
 		return r.delete(o)
 	}
 	return false
@@ -61,18 +63,21 @@ func hasUID(all []*object, uid types.UID) bool {
 	return slices.ContainsFunc(all, func(o *object) bool { return o.UID == uid })
 }
 
-// claimProtection is the finalizer that keeps a claim while a Pod uses it. Here, a Pod that uses a claim does not keep it:
-// the server in the Pod keeps its data until the Pod ends.
+// claimProtection is the finalizer that keeps a claim while a Pod uses it. Here, a Pod that uses a claim does not keep
+// it: the server in the Pod keeps its data until the Pod ends.
 const claimProtection = "kubernetes.io/pvc-protection"
 
 // removeClaimProtection removes claimProtection from a claim that is being deleted.
 func removeClaimProtection(r *run, o *object) bool {
-	return o.DeletionTimestamp != nil && slices.Contains(o.Finalizers, claimProtection) && r.removeFinalizer(o, claimProtection)
+	return o.DeletionTimestamp != nil && slices.Contains(o.Finalizers, claimProtection) &&
+		r.removeFinalizer(o, claimProtection)
 }
 
 func (r *run) removeFinalizer(o *object, finalizer string) bool {
 	remaining := slices.DeleteFunc(slices.Clone(o.Finalizers), func(f string) bool { return f == finalizer })
-	return r.patch(o, "", map[string]any{"metadata": map[string]any{"finalizers": remaining, "resourceVersion": o.ResourceVersion}})
+	return r.patch(o, "", map[string]any{
+		"metadata": map[string]any{"finalizers": remaining, "resourceVersion": o.ResourceVersion},
+	})
 }
 
 // autoscale scales a Deployment to the minimum, like an autoscaler without load.
@@ -90,7 +95,8 @@ func autoscale(r *run, o *object, all []*object) bool {
 	for _, target := range all {
 		var live struct{ Spec struct{ Replicas int32 } }
 		if resources[target.resource].Resource != "deployments" || target.Name != autoscaler.Spec.ScaleTargetRef.Name ||
-			target.DeletionTimestamp != nil || json.Unmarshal(target.raw, &live) != nil || live.Spec.Replicas == autoscaler.Spec.MinReplicas {
+			target.DeletionTimestamp != nil || json.Unmarshal(target.raw, &live) != nil ||
+			live.Spec.Replicas == autoscaler.Spec.MinReplicas {
 			continue
 		}
 		return r.patch(target, "", map[string]any{"spec": map[string]any{"replicas": autoscaler.Spec.MinReplicas}})
@@ -170,13 +176,17 @@ func bindClaim(r *run, o *object) bool {
 	if live.Status.Phase == "Bound" && live.Status.Capacity["storage"] == size {
 		return false
 	}
-	return r.patch(o, "status", map[string]any{"status": map[string]any{"phase": "Bound", "capacity": map[string]string{"storage": size}}})
+	return r.patch(o, "status", map[string]any{
+		"status": map[string]any{"phase": "Bound", "capacity": map[string]string{"storage": size}},
+	})
 }
 
 // delete and patch send writes of the simulator or of a user. Such writes have no faults.
 func (r *run) delete(o *object) bool {
 	return r.externalWriteTo(http.MethodDelete, o, "", "application/json", map[string]any{
-		"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background", "preconditions": map[string]any{"uid": o.UID},
+		"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background", "preconditions": map[string]any{
+			"uid": o.UID,
+		},
 	})
 }
 

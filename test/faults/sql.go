@@ -80,8 +80,12 @@ func (s *sqlServer) cutAll() {
 // separate keys, and the other has a URI.
 func (s *sqlServer) connectionSecrets() map[string]map[string]string {
 	return map[string]map[string]string{
-		"server": {"host": "127.0.0.1", "port": s.proxy.Port, "username": "postgres", "password": s.real.Password, "sslmode": "disable"},
-		"other":  {"uri": "postgres://postgres:" + s.real.Password + "@127.0.0.1:" + s.proxy.Port + "/postgres?sslmode=disable"},
+		"server": {
+			"host": "127.0.0.1", "port": s.proxy.Port, "username": "postgres", "password": s.real.Password, "sslmode": "disable",
+		},
+		"other": {
+			"uri": "postgres://postgres:" + s.real.Password + "@127.0.0.1:" + s.proxy.Port + "/postgres?sslmode=disable",
+		},
 	}
 }
 
@@ -109,13 +113,18 @@ func (s *sqlServer) state(ctx context.Context, namespace string) (map[string]str
 	defer conn.Close(ctx)
 	state := map[string]string{}
 	s.checkLogins(ctx, state)
-	databases, err := s.collect(ctx, conn, state, "database", `select datname, datname || ' ' || pg_get_userbyid(datdba) || ' ' || coalesce(datacl::text, '') || ' ' || coalesce(shobj_description(oid, 'pg_database'), '')
+	databases, err := s.collect(ctx, conn, state, "database",
+		`select datname, datname || ' ' || pg_get_userbyid(datdba) || ' ' || coalesce(datacl::text, '') || ' ' ||
+		coalesce(shobj_description(oid, 'pg_database'), '')
 		from pg_database where datname like '%' || $1 || '%'`, namespace)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.collect(ctx, conn, state, "role", `select rolname, rolname || ' ' || array[rolsuper, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication, rolbypassrls]::text || ' ' ||
-		coalesce(shobj_description(oid, 'pg_authid'), '') from pg_roles where rolname like '%' || $1 || '%'`, namespace); err != nil {
+	if _, err := s.collect(ctx, conn, state, "role",
+		`select rolname, rolname || ' ' ||
+		array[rolsuper, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication, rolbypassrls]::text || ' ' ||
+		coalesce(shobj_description(oid, 'pg_authid'), '') from pg_roles where rolname like '%' || $1 || '%'`,
+		namespace); err != nil {
 		return nil, err
 	}
 	for _, database := range databases {
@@ -123,7 +132,8 @@ func (s *sqlServer) state(ctx context.Context, namespace string) (map[string]str
 		if err != nil {
 			return nil, err
 		}
-		_, err = s.collect(ctx, inner, state, "extension", `select extname, extname || ' ' || pg_get_userbyid(extowner) from pg_extension where $1 <> ''`, namespace)
+		_, err = s.collect(ctx, inner, state, "extension",
+			`select extname, extname || ' ' || pg_get_userbyid(extowner) from pg_extension where $1 <> ''`, namespace)
 		_ = inner.Close(ctx)
 		if err != nil {
 			return nil, err
@@ -137,7 +147,8 @@ func (s *sqlServer) state(ctx context.Context, namespace string) (map[string]str
 func (s *sqlServer) checkLogins(ctx context.Context, state map[string]string) {
 	for _, o := range s.run.history.current() {
 		var secret struct{ Data map[string][]byte }
-		if resources[o.resource].Resource != "secrets" || o.Labels[controller.ManagedByLabel] == "" || json.Unmarshal(o.raw, &secret) != nil || string(secret.Data["host"]) != "127.0.0.1" {
+		if resources[o.resource].Resource != "secrets" || o.Labels[controller.ManagedByLabel] == "" ||
+			json.Unmarshal(o.raw, &secret) != nil || string(secret.Data["host"]) != "127.0.0.1" {
 			continue
 		}
 		name := "sql/login/" + s.run.stableName(o.Name)
@@ -161,7 +172,9 @@ func (s *sqlServer) withoutProxy(uri string) string {
 	return strings.Replace(uri, ":"+s.proxy.Port+"/", ":"+s.real.Port+"/", 1)
 }
 
-func (s *sqlServer) collect(ctx context.Context, conn *pgx.Conn, state map[string]string, kind, query, namespace string) (names []string, err error) {
+func (s *sqlServer) collect(
+	ctx context.Context, conn *pgx.Conn, state map[string]string, kind, query, namespace string,
+) (names []string, err error) {
 	rows, err := conn.Query(ctx, query, namespace)
 	if err != nil {
 		return nil, err
@@ -184,7 +197,8 @@ func (s *sqlServer) close(ctx context.Context, namespace string) error {
 	}
 	defer conn.Close(ctx)
 	for _, query := range []string{
-		`select 'DROP DATABASE ' || quote_ident(datname) || ' WITH (FORCE)' from pg_database where datname like '%' || $1 || '%'`,
+		`select 'DROP DATABASE ' || quote_ident(datname) || ' WITH (FORCE)' from pg_database where datname like '%' ` +
+			`|| $1 || '%'`,
 		`select 'DROP ROLE ' || quote_ident(rolname) from pg_roles where rolname like '%' || $1 || '%'`,
 	} {
 		rows, err := conn.Query(ctx, query, namespace)

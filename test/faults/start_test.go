@@ -49,7 +49,8 @@ func startHarness(t *testing.T) (*harness, func()) {
 	if _, err := c.Kubectl(t.Context(), "", "apply", "-f", filepath.Join(root, "artifacts", "crds")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Kubectl(t.Context(), "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"); err != nil {
+	if _, err := c.Kubectl(t.Context(), "", "wait", "--for=condition=Established", "crd", "--all",
+		"--timeout=60s"); err != nil {
 		t.Fatal(err)
 	}
 	server, err := postgres.NewServer(t.Context(), serverSettings...)

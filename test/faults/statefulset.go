@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// runStatefulSet takes a step of the StatefulSet controller for a StatefulSet with one Pod, and reports whether there was
-// one. It creates a missing Pod, deletes a Pod of an earlier template, and counts the Pod in the status.
+// runStatefulSet takes a step of the StatefulSet controller for a StatefulSet with one Pod, and reports whether there
+// was one. It creates a missing Pod, deletes a Pod of an earlier template, and counts the Pod in the status.
 func runStatefulSet(r *run, o *object) bool {
 	var set appsv1.StatefulSet
 	if json.Unmarshal(o.raw, &set) != nil || o.DeletionTimestamp != nil {
@@ -34,7 +34,8 @@ func runStatefulSet(r *run, o *object) bool {
 	if serverRuns(pod) {
 		ready = 1
 	}
-	if is := set.Status; is.ObservedGeneration == set.Generation && is.UpdateRevision == revision && is.Replicas == 1 && is.ReadyReplicas == ready {
+	if is := set.Status; is.ObservedGeneration == set.Generation && is.UpdateRevision == revision && is.Replicas == 1 &&
+		is.ReadyReplicas == ready {
 		return false
 	}
 	return r.patch(o, "status", map[string]any{"status": map[string]any{

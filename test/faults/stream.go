@@ -181,7 +181,8 @@ func (s *stream) send(e event) {
 
 // expire ends the watch with a 410, so that the informer lists again.
 func (s *stream) expire() {
-	status, _ := json.Marshal(failureStatus(http.StatusGone, metav1.StatusReasonExpired)) // plain data can always be encoded
+	// plain data can always be encoded
+	status, _ := json.Marshal(failureStatus(http.StatusGone, metav1.StatusReasonExpired))
 	_, _ = s.pipe.Write(watchEvent(watch.Error, status))
 	s.process.removeStream(s)
 }

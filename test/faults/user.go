@@ -17,7 +17,9 @@ type user struct{ run *run }
 type step func(u *user)
 
 // externalWrite sends a write of a user or of the simulator, and reports whether it succeeded.
-func (r *run) externalWrite(method string, resource int, namespace, name, subresource, contentType string, body any) bool {
+func (r *run) externalWrite(
+	method string, resource int, namespace, name, subresource, contentType string, body any,
+) bool {
 	text, err := json.Marshal(body)
 	if err != nil {
 		r.addViolation("encoding %s: %v", name, err)
@@ -28,9 +30,11 @@ func (r *run) externalWrite(method string, resource int, namespace, name, subres
 		method: method, path: resources[resource].path(namespace, name, subresource),
 		contentType: contentType, body: text, resource: resource, history: r.history,
 	})
-	r.log("by", nil, method+" "+resources[resource].Resource+" "+r.stableName(name)+" "+subresource+" "+http.StatusText(resp.status), resp.err, nil)
+	r.log("by", nil, method+" "+resources[resource].Resource+" "+r.stableName(name)+" "+subresource+" "+
+		http.StatusText(resp.status), resp.err, nil)
 	if resp.err != nil || resp.status >= http.StatusMultipleChoices {
-		r.addViolation("external %s of %s %s failed: status %d, error %v, body %s", method, resources[resource].Resource, name, resp.status, resp.err, resp.body)
+		r.addViolation("external %s of %s %s failed: status %d, error %v, body %s", method,
+			resources[resource].Resource, name, resp.status, resp.err, resp.body)
 		return false
 	}
 	r.servers.checkPromise()
@@ -41,7 +45,8 @@ func (r *run) externalWrite(method string, resource int, namespace, name, subres
 // object's resource.
 func (u *user) create(group, name string, object metav1.Object) {
 	i := indexOf(group, name)
-	u.run.externalWrite(http.MethodPost, i, u.run.namespace, "", "", "application/json", u.withType(object, resources[i].kind, resources[i].GroupVersion().String()))
+	u.run.externalWrite(http.MethodPost, i, u.run.namespace, "", "", "application/json",
+		u.withType(object, resources[i].kind, resources[i].GroupVersion().String()))
 }
 
 // update replaces an object in the namespace of the run. It keeps the finalizers.
@@ -73,7 +78,8 @@ func (u *user) withType(object any, kind, version string) (body map[string]any) 
 
 // patch sends a JSON merge patch for an object in the namespace of the run.
 func (u *user) patch(group, name, object string, mergePatch any) {
-	u.run.externalWrite(http.MethodPatch, indexOf(group, name), u.run.namespace, object, "", string(types.MergePatchType), mergePatch)
+	u.run.externalWrite(http.MethodPatch, indexOf(group, name), u.run.namespace, object, "",
+		string(types.MergePatchType), mergePatch)
 }
 
 // delete deletes an object in the namespace of the run, with background propagation like kubectl.
@@ -106,12 +112,15 @@ func (u *user) timeIn(d time.Duration) string { return time.Now().Add(d).UTC().F
 // createServiceAccount creates the default ServiceAccount of the namespace, which Pods need. The observer does not
 // watch ServiceAccounts.
 func (u *user) createServiceAccount() {
-	text, _ := json.Marshal(u.withType(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, "ServiceAccount", "v1")) // withType returns decoded JSON, which can always be encoded
+	text, _ := json.Marshal(u.withType(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
+		"ServiceAccount", "v1")) // withType returns decoded JSON, which can always be encoded
 	resp := u.run.bridge.do(call{
-		method: http.MethodPost, path: "/api/v1/namespaces/" + u.run.namespace + "/serviceaccounts", contentType: "application/json", body: text, resource: -1,
+		method: http.MethodPost, path: "/api/v1/namespaces/" + u.run.namespace + "/serviceaccounts",
+		contentType: "application/json", body: text, resource: -1,
 	})
 	if resp.err != nil || resp.status >= http.StatusMultipleChoices {
-		u.run.addViolation("creating the default ServiceAccount: status %d, error %v, body %s", resp.status, resp.err, resp.body)
+		u.run.addViolation("creating the default ServiceAccount: status %d, error %v, body %s", resp.status, resp.err,
+			resp.body)
 	}
 }
 
