@@ -16,7 +16,9 @@ import (
 
 // atSubject is the kind At. The scheduled times of the Ats are in the past.
 var atSubject = subject{
-	of: cnatv1.SchemeGroupVersion.WithResource("ats"), child: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, writes: 3,
+	of: cnatv1.SchemeGroupVersion.WithResource("ats"), child: schema.GroupVersionResource{
+		Version: "v1", Resource: "pods",
+	}, writes: 3,
 	name: atName, namespace: namespace,
 	create: func(ctx context.Context, l *lab, i int) error { return l.createAt(ctx, i, past) },
 }
@@ -74,7 +76,9 @@ const manyAts, perSecond = 600, 10
 
 // dueInTurn measures the lateness of a contestant that also has idle Ats, which are not due.
 func (l *lab) dueInTurn(ctx context.Context, dir string, c contestant, idle int) (lateness, error) {
-	late, err := l.waitedFor(ctx, dir, c, manyAts, idle, func(i int) time.Duration { return time.Duration(i/perSecond) * time.Second }, nil)
+	late, err := l.waitedFor(ctx, dir, c, manyAts, idle, func(i int) time.Duration {
+		return time.Duration(i/perSecond) * time.Second
+	}, nil)
 	return lateness{idle, late}, err
 }
 
@@ -85,7 +89,9 @@ const createdPerSecond, ahead = 60, 10 * time.Second
 // waitedFor creates Ats for a contestant, in addition to idle Ats that are not due, and returns the delays of
 // their Pods. in returns the time from the first scheduled time to the scheduled time of At i. If there is a
 // deputy, the contestant is stopped before the first At is due, and the deputy takes its place.
-func (l *lab) waitedFor(ctx context.Context, dir string, c contestant, ats, idle int, in func(i int) time.Duration, instead deputy) ([]time.Duration, error) {
+func (l *lab) waitedFor(
+	ctx context.Context, dir string, c contestant, ats, idle int, in func(i int) time.Duration, instead deputy,
+) ([]time.Duration, error) {
 	if err := l.wipe(ctx); err != nil {
 		return nil, err
 	}
@@ -129,7 +135,9 @@ func (l *lab) waitedFor(ctx context.Context, dir string, c contestant, ats, idle
 }
 
 // lateByDeputy returns the result of lateOf while a deputy works.
-func lateByDeputy(ctx context.Context, pods watch.Interface, ats int, due func(i int) time.Time, instead deputy) ([]time.Duration, error) {
+func lateByDeputy(
+	ctx context.Context, pods watch.Interface, ats int, due func(i int) time.Time, instead deputy,
+) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var working sync.WaitGroup

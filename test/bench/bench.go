@@ -34,17 +34,20 @@ type options struct {
 func parse(args []string) (*options, error) {
 	o := &options{begun: time.Now()}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.IntVar(&o.turns, "turns", 3, "number of turns of each contestant; for starts and for Ats that are due together, only the largest number of objects has several turns")
+	flags.IntVar(&o.turns, "turns", 3, "turns of each contestant; starts, and Ats that are due together, have them "+
+		"only for the largest number of objects")
 	flags.IntVar(&o.idle, "idle", 20000, "number of Ats that are not due while others are")
 	ats := flags.String("ats", "1250,2500,5000,10000", "numbers of Ats that are due at one instant")
 	made := flags.String("made", "500,1000,2000,5000", "numbers of Apps that are created in a turn")
 	rest := flags.String("rest", "1000,2500,5000,20000", "numbers of Apps at rest")
 	shared := flags.String("shared", "5000,20000", "numbers of Apps that replicas share")
-	feature := flags.String("feature", "both", "measure replicas that share Apps with the feature ShardedListAndWatch (on), without it (off), or both; the others are read from results.json")
+	feature := flags.String("feature", "both", "measure replicas that share Apps with the feature "+
+		"ShardedListAndWatch (on), without it (off), or both; the others are read from results.json")
 	flags.StringVar(&o.out, "out", "bin/bench-output", "directory for results, logs and profiles")
 	flags.StringVar(&o.docs, "docs", "docs", "directory of the page; if it is empty, no page is written")
 	flags.StringVar(&o.controller, "controller", "bin/controller", "binary of the operator")
-	flags.StringVar(&o.only, "only", "", "take only this measurement: engine, made, at, late, foreign, rest, sharing, ready, profile or nothing; the others are read from results.json")
+	flags.StringVar(&o.only, "only", "", "take only engine, made, at, late, foreign, rest, sharing, ready, profile "+
+		"or nothing; the others are read from results.json")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -202,7 +205,8 @@ func (o *options) measureMade(ctx context.Context) error {
 					return err
 				}
 				o.results.Turns[c.name] = append(o.results.Turns[c.name], t)
-				o.tell("turn %d of %d, %d Apps, %s: %v, CPU time %v, CPU time of the API server %v", n+1, o.turns, apps, c.name, t.Took.Round(time.Millisecond), t.CPU, t.Server.Round(time.Millisecond))
+				o.tell("turn %d of %d, %d Apps, %s: %v, CPU time %v, CPU time of the API server %v", n+1, o.turns, apps,
+					c.name, t.Took.Round(time.Millisecond), t.CPU, t.Server.Round(time.Millisecond))
 			}
 		}
 	}
@@ -230,7 +234,8 @@ func (o *options) measureAts(ctx context.Context) error {
 				return err
 			}
 			o.results.Crowds, o.results.CrowdFloors = append(o.results.Crowds, c), append(o.results.CrowdFloors, f)
-			o.tell("turn %d of %d, %d Ats due together: last Pod after %v, floor %v", turn+1, turns, ats, c.Last.Round(time.Millisecond), f.Last.Round(time.Millisecond))
+			o.tell("turn %d of %d, %d Ats due together: last Pod after %v, floor %v", turn+1, turns, ats,
+				c.Last.Round(time.Millisecond), f.Last.Round(time.Millisecond))
 		}
 	}
 	return o.lab.wipe(ctx)
@@ -246,7 +251,8 @@ func (o *options) measureLateness(ctx context.Context) error {
 			return err
 		}
 		o.results.Lateness = append(o.results.Lateness, l)
-		o.tell("%d Ats are due, %d are not: median delay %v, 99th percentile %v", manyAts, idle, l.percentile(50), l.percentile(99))
+		o.tell("%d Ats are due, %d are not: median delay %v, 99th percentile %v", manyAts, idle, l.percentile(50),
+			l.percentile(99))
 	}
 	return o.lab.wipe(ctx)
 }
@@ -269,26 +275,11 @@ func (o *options) measureRest(ctx context.Context) error {
 				return err
 			}
 			o.results.Sizes[c.name] = append(o.results.Sizes[c.name], s)
-			o.tell("%d Apps at rest, %s: heap %.1f MiB, %d watches of one resource, %d writes", apps, c.name, s.Heap/(1<<20), s.Requests.most("WATCH"), s.Requests.changes())
+			o.tell("%d Apps at rest, %s: heap %.1f MiB, %d watches of one resource, %d writes", apps, c.name,
+				s.Heap/(1<<20), s.Requests.most("WATCH"), s.Requests.changes())
 		}
 		if err := o.measureRestarts(ctx, apps); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// measureRestarts measures how each contestant handles a change that was made before its start.
-func (o *options) measureRestarts(ctx context.Context, apps int) error {
-	turns := o.turnsOf(apps, o.rest)
-	for turn := range turns {
-		for _, c := range o.who {
-			r, err := o.lab.restarted(ctx, o.out, c, apps, turn, o.lab.Kubeconfig())
-			if err != nil {
-				return err
-			}
-			o.results.Restarts[c.name] = append(o.results.Restarts[c.name], r)
-			o.tell("restart %d of %d with %d Apps, %s: change applied after %v and %d other reconciles", turn+1, turns, apps, c.name, r.Took.Round(time.Millisecond), r.Before)
 		}
 	}
 	return nil

@@ -31,12 +31,17 @@ const workers = 10
 func contestants(controller, self string) []contestant {
 	peer := func(name string, more ...string) contestant {
 		return contestant{name, func(kubeconfig, address string) []string {
-			return append([]string{self, "peer", "--kubeconfig=" + kubeconfig, "--pprof=" + address, fmt.Sprintf("--workers=%d", workers)}, more...)
+			return append([]string{
+				self, "peer", "--kubeconfig=" + kubeconfig, "--pprof=" + address, fmt.Sprintf("--workers=%d", workers),
+			}, more...)
 		}, "--verbose"}
 	}
 	return []contestant{
 		{"Windlass", func(kubeconfig, address string) []string {
-			return []string{controller, "--kubeconfig=" + kubeconfig, "--bind-address=" + address, "--pprof", "--metrics-secure=false", "--leader-elect=false", fmt.Sprintf("--workers=%d", workers)}
+			return []string{
+				controller, "--kubeconfig=" + kubeconfig, "--bind-address=" + address, "--pprof",
+				"--metrics-secure=false", "--leader-elect=false", fmt.Sprintf("--workers=%d", workers),
+			}
 		}, "--v=2"},
 		peer("careful peer", "--careful"),
 		peer("default peer"),
@@ -69,7 +74,10 @@ func (c contestant) start(dir, kubeconfig string, more ...string) (*running, err
 	address := listener.Addr().String()
 	_ = listener.Close() // the contestant can use the port now
 	args := append(c.command(kubeconfig, address), more...)
-	r := &running{command: exec.Command(args[0], args[1:]...), address: address, ended: make(chan struct{}), log: filepath.Join(dir, strings.ReplaceAll(c.name, " ", "-")+".log")}
+	r := &running{
+		command: exec.Command(args[0], args[1:]...), address: address, ended: make(chan struct{}),
+		log: filepath.Join(dir, strings.ReplaceAll(c.name, " ", "-")+".log"),
+	}
 	output, err := os.Create(r.log)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,8 @@ func (o *options) measureEngine(ctx context.Context) (err error) {
 		if o.results.Waits[name], err = passesBeforeAChange(ctx, queue); err != nil {
 			return fmt.Errorf("measuring the queue of %s: %w", name, err)
 		}
-		o.tell("%d checks wait, %s: %d reconciles begin between a change and its own reconcile", waitingChecks, name, o.results.Waits[name])
+		o.tell("%d checks wait, %s: %d reconciles begin between a change and its own reconcile", waitingChecks, name,
+			o.results.Waits[name])
 	}
 	return nil
 }
@@ -46,7 +47,9 @@ func passesBeforeAChange(ctx context.Context, q checksQueue) (n int, err error) 
 	}
 	settled := func(n int) error {
 		const patience, again = time.Minute, time.Millisecond
-		return wait.PollUntilContextTimeout(ctx, again, patience, true, func(context.Context) (bool, error) { return q.waiting() == n, nil })
+		return wait.PollUntilContextTimeout(ctx, again, patience, true, func(context.Context) (bool, error) {
+			return q.waiting() == n, nil
+		})
 	}
 	if err := settled(waitingChecks); err != nil {
 		return 0, err

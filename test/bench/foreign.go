@@ -34,10 +34,14 @@ func (l *lab) litter(ctx context.Context) error {
 	return l.each(ctx, foreignObjects, func(ctx context.Context, i int) error {
 		meta := metav1.ObjectMeta{Name: fmt.Sprintf("foreign-%03d", i)}
 		if i%2 == 0 {
-			_, err := l.kube.CoreV1().ConfigMaps(namespace(i)).Create(ctx, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"x": text}}, metav1.CreateOptions{})
+			_, err := l.kube.CoreV1().ConfigMaps(namespace(i)).Create(ctx, &corev1.ConfigMap{
+				ObjectMeta: meta, Data: map[string]string{"x": text},
+			}, metav1.CreateOptions{})
 			return err
 		}
-		_, err := l.kube.CoreV1().Secrets(namespace(i)).Create(ctx, &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"x": text}}, metav1.CreateOptions{})
+		_, err := l.kube.CoreV1().Secrets(namespace(i)).Create(ctx, &corev1.Secret{
+			ObjectMeta: meta, StringData: map[string]string{"x": text},
+		}, metav1.CreateOptions{})
 		return err
 	})
 }
@@ -45,7 +49,9 @@ func (l *lab) litter(ctx context.Context) error {
 // load measures the heap of a contestant at rest, and the number of bytes that the contestant has received.
 func (l *lab) load(ctx context.Context, dir string, c contestant, apps int) (heap, received float64, err error) {
 	var bytes atomic.Int64
-	g, err := openGateway(dir, l.config, func(*http.Request, []byte) {}, func(_ *http.Request, n int) { bytes.Add(int64(n)) })
+	g, err := openGateway(dir, l.config, func(*http.Request, []byte) {}, func(_ *http.Request, n int) {
+		bytes.Add(int64(n))
+	})
 	if err != nil {
 		return 0, 0, err
 	}

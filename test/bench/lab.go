@@ -68,11 +68,15 @@ func newLab(ctx context.Context, dir string) (*lab, error) {
 // createNamespaces creates n namespaces with the given names.
 func (l *lab) createNamespaces(ctx context.Context, n int, name func(i int) string) error {
 	return l.each(ctx, n, func(ctx context.Context, i int) error {
-		if _, err := l.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name(i)}}, metav1.CreateOptions{}); err != nil {
+		if _, err := l.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: name(i)},
+		}, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		// Without a ServiceAccount, the API server refuses Pods.
-		_, err := l.kube.CoreV1().ServiceAccounts(name(i)).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+		_, err := l.kube.CoreV1().ServiceAccounts(name(i)).Create(ctx, &corev1.ServiceAccount{
+			ObjectMeta: metav1.ObjectMeta{Name: "default"},
+		}, metav1.CreateOptions{})
 		return err
 	})
 }
@@ -164,11 +168,15 @@ var childTypes = []schema.GroupVersionResource{
 
 // wipe deletes all objects, their children and their Events.
 func (l *lab) wipe(ctx context.Context) error {
-	types := append([]schema.GroupVersionResource{appSubject.of, atSubject.of, atSubject.child, {Group: "events.k8s.io", Version: "v1", Resource: "events"}}, childTypes...)
+	types := append([]schema.GroupVersionResource{
+		appSubject.of, atSubject.of, atSubject.child, {Group: "events.k8s.io", Version: "v1", Resource: "events"},
+	}, childTypes...)
 	at := metav1.DeletePropagationBackground
 	return l.each(ctx, namespaces*len(types), func(ctx context.Context, i int) error {
 		gvr := types[i/namespaces]
-		err := l.metadata.Resource(gvr).Namespace(namespace(i)).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &at}, metav1.ListOptions{})
+		err := l.metadata.Resource(gvr).Namespace(namespace(i)).DeleteCollection(ctx, metav1.DeleteOptions{
+			PropagationPolicy: &at,
+		}, metav1.ListOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("deleting %s: %w", gvr.Resource, err)
 		}

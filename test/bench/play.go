@@ -138,7 +138,9 @@ func (p *player) play(ctx context.Context, t *tape, from int, instant time.Time)
 	return <-failures
 }
 
-func (p *player) playOne(ctx context.Context, client *http.Client, t *tape, a *metav1.PartialObjectMetadata, events chan<- write) error {
+func (p *player) playOne(
+	ctx context.Context, client *http.Client, t *tape, a *metav1.PartialObjectMetadata, events chan<- write,
+) error {
 	for _, w := range t.Writes {
 		if w = t.of(w, a); w.isEvent() {
 			events <- w

@@ -25,7 +25,8 @@ const (
 	plotInnerW, plotInnerH = plotWidth - plotLeft - plotRight, plotHeight - plotTop - plotBottom
 )
 
-var colours = []string{"#0072b2", "#d55e00", "#e69f00", "#009e73"} // distinguishable for colour-blind readers (M. Okabe, K. Ito, 2008)
+// distinguishable for colour-blind readers (M. Okabe, K. Ito, 2008)
+var colours = []string{"#0072b2", "#d55e00", "#e69f00", "#009e73"}
 
 // plot writes lines to a file, as SVG. Both axes begin at 0.
 func plot(file, title, unit string, lines []line) error {
@@ -38,17 +39,24 @@ func plot(file, title, unit string, lines []line) error {
 	x := func(v float64) float64 { return plotLeft + v/right*plotInnerW }
 	y := func(v float64) float64 { return plotHeight - plotBottom - v/top*plotInnerH }
 	var svg strings.Builder
-	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="%d">`+"\n", plotWidth, plotHeight, plotFont)
-	fmt.Fprintf(&svg, `<rect width="100%%" height="100%%" fill="white"/><text x="%d" y="18" font-weight="bold">%s</text>`+"\n", plotLeft, title)
+	fmt.Fprintf(&svg,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="%d">`+"\n",
+		plotWidth, plotHeight, plotFont)
+	fmt.Fprintf(&svg,
+		`<rect width="100%%" height="100%%" fill="white"/><text x="%d" y="18" font-weight="bold">%s</text>`+"\n",
+		plotLeft, title)
 	for i := range ticksOfAnAxis + 1 {
 		v := top * float64(i) / ticksOfAnAxis
-		fmt.Fprintf(&svg, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n",
+		fmt.Fprintf(&svg,
+			`<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n",
 			plotLeft, plotLeft+plotInnerW, y(v), y(v), plotLeft-6, y(v)+4, short(v))
 	}
 	for _, p := range lines[0].points {
-		fmt.Fprintf(&svg, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", x(p.x), plotHeight-plotBottom+18, short(p.x))
+		fmt.Fprintf(&svg, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", x(p.x), plotHeight-plotBottom+18,
+			short(p.x))
 	}
-	fmt.Fprintf(&svg, `<text x="%d" y="%d">Apps</text><text x="6" y="18">%s</text>`+"\n", plotLeft+plotInnerW+10, plotHeight-plotBottom+18, unit)
+	fmt.Fprintf(&svg, `<text x="%d" y="%d">Apps</text><text x="6" y="18">%s</text>`+"\n", plotLeft+plotInnerW+10,
+		plotHeight-plotBottom+18, unit)
 	for i, l := range lines {
 		colour := colours[i%len(colours)]
 		var path []string
@@ -56,8 +64,10 @@ func plot(file, title, unit string, lines []line) error {
 			path = append(path, fmt.Sprintf("%.1f,%.1f", x(p.x), y(p.y)))
 			fmt.Fprintf(&svg, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", x(p.x), y(p.y), colour)
 		}
-		fmt.Fprintf(&svg, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(path, " "), colour)
-		fmt.Fprintf(&svg, `<text x="%d" y="%.1f" fill="%s">%s</text>`+"\n", plotLeft+plotInnerW+10, legend(lines, i, y), colour, l.name)
+		fmt.Fprintf(&svg, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n",
+			strings.Join(path, " "), colour)
+		fmt.Fprintf(&svg, `<text x="%d" y="%.1f" fill="%s">%s</text>`+"\n", plotLeft+plotInnerW+10, legend(lines, i, y),
+			colour, l.name)
 	}
 	svg.WriteString("</svg>\n")
 	return os.WriteFile(file, []byte(svg.String()), 0o644)

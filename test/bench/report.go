@@ -24,8 +24,8 @@ const floorName = "floor"
 //go:embed shards.md.tmpl
 var shardsText string
 
-// report writes benchmarks.md into the directory docs, and its plots and shards.md into docs/benchmarks. It leaves a page as it is if
-// its measurements were not taken.
+// report writes benchmarks.md into the directory docs, and its plots and shards.md into docs/benchmarks. It leaves a
+// page as it is if its measurements were not taken.
 func (r *results) report(docs string) error {
 	parts := filepath.Join(docs, "benchmarks")
 	if err := os.MkdirAll(parts, 0o755); err != nil {
@@ -34,7 +34,8 @@ func (r *results) report(docs string) error {
 	if len(r.Sharings) > 0 {
 		if err := writePage(filepath.Join(parts, "shards.md"), shardsText, map[string]any{
 			"Machine": r.Machine, "Tenants": tenants, "Crowded": crowded, "Pace": int(time.Second / pace),
-			"Turns": 1 + slices.MaxFunc(r.Sharings, func(a, b sharing) int { return cmp.Compare(a.Turn, b.Turn) }).Turn, "Sharing": r.sharingTable(),
+			"Turns":   1 + slices.MaxFunc(r.Sharings, func(a, b sharing) int { return cmp.Compare(a.Turn, b.Turn) }).Turn,
+			"Sharing": r.sharingTable(),
 		}); err != nil {
 			return err
 		}
@@ -140,7 +141,9 @@ func (r *results) requestsTable() string {
 }
 
 func (r *results) cpuTable() string {
-	rows := [][]string{append(r.sizesOfTurns(), "CPU seconds for 1,000 Apps", "CPU seconds of the API server for 1,000 Apps", "share")}
+	rows := [][]string{
+		append(r.sizesOfTurns(), "CPU seconds for 1,000 Apps", "CPU seconds of the API server for 1,000 Apps", "share"),
+	}
 	for _, name := range append(slices.Clone(names), floorName) {
 		row := []string{name}
 		for _, p := range points(cpu, r.Turns[name]) {
@@ -168,14 +171,18 @@ func (r *results) sizesOfTurns() []string {
 const kibibyte, mebibyte = 1 << 10, 1 << 20
 
 func (r *results) memoryTable() string {
-	rows := [][]string{{"", "heap for each App (KiB)", "ratio to the careful peer", "peak memory, ratio to memory at rest"}}
+	rows := [][]string{
+		{"", "heap for each App (KiB)", "ratio to the careful peer", "peak memory, ratio to memory at rest"},
+	}
 	for _, name := range names {
 		per, peer := slope(points(heap, r.Sizes[name])), slope(points(heap, r.Sizes[peerName]))
 		var last size
 		if all := r.Sizes[name]; len(all) > 0 {
 			last = all[len(all)-1]
 		}
-		rows = append(rows, []string{name, fmt.Sprintf("%.1f", per/kibibyte), fmt.Sprintf("%.2f", per/peer), fmt.Sprintf("%.2f", last.Peak/last.Steady)})
+		rows = append(rows, []string{
+			name, fmt.Sprintf("%.1f", per/kibibyte), fmt.Sprintf("%.2f", per/peer), fmt.Sprintf("%.2f", last.Peak/last.Steady),
+		})
 	}
 	return table(rows...)
 }
@@ -201,7 +208,12 @@ func (r *results) mostAtRest() (apps int) {
 }
 
 func (r *results) startTable() string {
-	rows := [][]string{{"", "reconciles of other Apps before", "time, ratio to the careful peer", "watches, lists and writes of a start without a change"}}
+	rows := [][]string{
+		{
+			"", "reconciles of other Apps before", "time, ratio to the careful peer",
+			"watches, lists and writes of a start without a change",
+		},
+	}
 	for _, name := range names {
 		var before, ratios []float64
 		for i, s := range r.Restarts[name] {
@@ -218,7 +230,9 @@ func (r *results) startTable() string {
 			watches, lists = max(watches, s.Requests.most("WATCH")), max(lists, s.Requests.most("LIST"))
 			writes += s.Requests.changes()
 		}
-		rows = append(rows, []string{name, spreadOf(before).format(0), spreadOf(ratios).format(2), fmt.Sprintf("%d, %d, %d", watches, lists, writes)})
+		rows = append(rows, []string{
+			name, spreadOf(before).format(0), spreadOf(ratios).format(2), fmt.Sprintf("%d, %d, %d", watches, lists, writes),
+		})
 	}
 	return table(rows...)
 }
@@ -244,11 +258,15 @@ func (r *results) growthTable() string {
 		if name == names[0] {
 			ats = exponent(points(lastOf, r.Crowds))
 		}
-		rows = append(rows, []string{name, exponent(points(took, turns)), exponent(points(changesOf, turns)), exponent(points(cpu, turns)),
+		rows = append(rows, []string{name, exponent(points(took, turns)), exponent(points(changesOf, turns)),
+			exponent(points(cpu, turns)),
 			exponent(points(heap, r.Sizes[name])), exponent(points(started, r.Restarts[name])), ats})
 	}
 	floor := r.Turns[floorName]
-	rows = append(rows, []string{floorName, exponent(points(took, floor)), exponent(points(changesOf, floor)), exponent(points(cpu, floor)), "", "", exponent(points(lastOf, r.CrowdFloors))})
+	rows = append(rows, []string{
+		floorName, exponent(points(took, floor)), exponent(points(changesOf, floor)), exponent(points(cpu, floor)), "",
+		"", exponent(points(lastOf, r.CrowdFloors)),
+	})
 	return table(rows...)
 }
 

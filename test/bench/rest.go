@@ -106,11 +106,15 @@ type restart struct {
 }
 
 // restarted changes an App, starts a contestant, and waits until the contestant has applied the change.
-func (l *lab) restarted(ctx context.Context, dir string, c contestant, apps, turn int, kubeconfig string) (restart, error) {
+func (l *lab) restarted(
+	ctx context.Context, dir string, c contestant, apps, turn int, kubeconfig string,
+) (restart, error) {
 	result := restart{Apps: apps}
 	name, namespace := appSubject.name(apps/2), appSubject.namespace(apps/2)
-	change := fmt.Appendf(nil, `{"spec":{"image":"registry.example.com/shop:%d-%s"}}`, turn, strings.ReplaceAll(c.name, " ", "-"))
-	if _, err := l.windlass.WindlassV1alpha1().Apps(namespace).Patch(ctx, name, types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+	change := fmt.Appendf(nil, `{"spec":{"image":"registry.example.com/shop:%d-%s"}}`, turn,
+		strings.ReplaceAll(c.name, " ", "-"))
+	if _, err := l.windlass.WindlassV1alpha1().Apps(namespace).Patch(ctx, name, types.MergePatchType, change,
+		metav1.PatchOptions{}); err != nil {
 		return result, err
 	}
 	deployments, err := l.watch(ctx, childTypes[1])
@@ -149,4 +153,21 @@ func (l *lab) restarted(ctx context.Context, dir string, c contestant, apps, tur
 		return result, fmt.Errorf("reading the log %s: %w", r.log, err)
 	}
 	return result, nil
+}
+
+// measureRestarts measures how each contestant handles a change that was made before its start.
+func (o *options) measureRestarts(ctx context.Context, apps int) error {
+	turns := o.turnsOf(apps, o.rest)
+	for turn := range turns {
+		for _, c := range o.who {
+			r, err := o.lab.restarted(ctx, o.out, c, apps, turn, o.lab.Kubeconfig())
+			if err != nil {
+				return err
+			}
+			o.results.Restarts[c.name] = append(o.results.Restarts[c.name], r)
+			o.tell("restart %d of %d with %d Apps, %s: change applied after %v and %d other reconciles", turn+1, turns,
+				apps, c.name, r.Took.Round(time.Millisecond), r.Before)
+		}
+	}
+	return nil
 }

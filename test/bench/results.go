@@ -39,7 +39,10 @@ type results struct {
 }
 
 func newResults() *results {
-	return &results{Machine: machine(), Begun: map[string]time.Time{}, Stolen: map[string]float64{}, Turns: map[string][]turn{}, Sizes: map[string][]size{}, Restarts: map[string][]restart{}, Burdens: map[string]burden{}}
+	return &results{
+		Machine: machine(), Begun: map[string]time.Time{}, Stolen: map[string]float64{}, Turns: map[string][]turn{},
+		Sizes: map[string][]size{}, Restarts: map[string][]restart{}, Burdens: map[string]burden{},
+	}
 }
 
 // machine returns the number and the model of the CPUs.

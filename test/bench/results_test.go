@@ -96,10 +96,10 @@ func TestNumbersParsesIncreasingNumbers(t *testing.T) {
 
 func TestEarlierReconcilesAreCounted(t *testing.T) {
 	for who, log := range map[string]string{
-		"Windlass": `I1122 10:15:01.000500 7 controller.go:145] "Reconcile ended" object="bench-00/app-00001" duration="400µs" requeueAfter="9m0s"
-I1122 10:15:01.000700 7 controller.go:145] "Reconcile ended" object="bench-00/app-00002" duration="100µs" requeueAfter="9m0s"
-I1122 10:15:01.009000 7 controller.go:145] "Reconcile ended" object="bench-00/app-00500" duration="8.5ms" requeueAfter="9m0s"
-I1122 10:15:02.000000 7 controller.go:145] "Reconcile ended" object="bench-00/app-00500" duration="1ms" requeueAfter="9m0s"
+		"Windlass": `I1122 10:15:01.000500 7 controller.go:145] "Reconcile ended" object="bench-00/app-00001" duration="400µs"
+I1122 10:15:01.000700 7 controller.go:145] "Reconcile ended" object="bench-00/app-00002" duration="100µs"
+I1122 10:15:01.009000 7 controller.go:145] "Reconcile ended" object="bench-00/app-00500" duration="8.5ms"
+I1122 10:15:02.000000 7 controller.go:145] "Reconcile ended" object="bench-00/app-00500" duration="1ms"
 `,
 		"a peer": `{"level":"info","ts":"2026-11-22T10:15:15Z","msg":"Starting Controller"}
 {"level":"debug","ts":"2026-11-22T10:15:15.000001Z","msg":"Reconcile begins","name":"app-00001"}
@@ -140,10 +140,14 @@ func TestSizingProjectsFromTheSlopes(t *testing.T) {
 	r := newResults()
 	for _, apps := range []int{1000, 2000} {
 		cost := float64(apps) * 5 * kibibyte
-		r.Sizes[names[0]] = append(r.Sizes[names[0]], size{Apps: apps, Heap: cost, Steady: 2 * cost, Peak: 3*cost + 2*mebibyte, CPU: time.Duration(apps) * time.Millisecond})
+		r.Sizes[names[0]] = append(r.Sizes[names[0]], size{
+			Apps: apps, Heap: cost, Steady: 2 * cost, Peak: 3*cost + 2*mebibyte, CPU: time.Duration(apps) * time.Millisecond,
+		})
 	}
-	want := "| Apps | objects | live heap (MiB) | memory at rest (MiB) | peak of the memory (MiB) | CPU time of the start (s) |\n|---|---|---|---|---|---|\n" +
-		"| 1000 | 5000 | 5 | 10 | 17 | 1.0 |\n| 2000 | 10000 | 10 | 20 | 31 | 2.0 |\n| 100000, projected | 500000 | 488 | 977 | 1467 | 100.0 |\n"
+	want := "| Apps | objects | live heap (MiB) | memory at rest (MiB) | peak of the memory (MiB) | CPU time of the " +
+		"start (s) |\n|---|---|---|---|---|---|\n" +
+		"| 1000 | 5000 | 5 | 10 | 17 | 1.0 |\n| 2000 | 10000 | 10 | 20 | 31 | 2.0 |\n| 100000, projected | 500000 | " +
+		"488 | 977 | 1467 | 100.0 |\n"
 	if diff := cmp.Diff(want, r.sizingTable()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}
@@ -153,9 +157,15 @@ func TestSharingTableComparesWithinTurns(t *testing.T) {
 	r := newResults()
 	for turn, slow := range []time.Duration{1, 3, 2} { // the machine is slower in some turns
 		for _, replicas := range []int{1, 2} {
-			s := sharing{Apps: 100, Served: true, Turn: turn, Replicas: make([]sharer, replicas), Server: slow * time.Second, Requests: requests{"PATCH apps": 3}}
+			s := sharing{
+				Apps: 100, Served: true, Turn: turn, Replicas: make([]sharer, replicas), Server: slow * time.Second,
+				Requests: requests{"PATCH apps": 3},
+			}
 			for i := range s.Replicas {
-				s.Replicas[i] = sharer{Heap: 4 * mebibyte / float64(replicas), Watched: mebibyte, CPU: slow * time.Second, RestRequests: 30, RestCPU: time.Second}
+				s.Replicas[i] = sharer{
+					Heap: 4 * mebibyte / float64(replicas), Watched: mebibyte, CPU: slow * time.Second,
+					RestRequests: 30, RestCPU: time.Second,
+				}
 			}
 			r.Sharings = append(r.Sharings, s)
 		}

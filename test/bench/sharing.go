@@ -25,8 +25,8 @@ const (
 	// burst says which Apps change: every seventh. The number has no factor in common with the numbers of
 	// namespaces, so that Apps of all of them change.
 	burst = 7
-	// pace is the time between two changes. It leaves time at rest on two cores. Several replicas on a busy machine hinder each other, which
-	// would increase their CPU time.
+	// pace is the time between two changes. It leaves time at rest on two cores. Several replicas on a busy machine
+	// hinder each other, which would increase their CPU time.
 	pace = 20 * time.Millisecond
 )
 
@@ -40,8 +40,8 @@ func tenant(i int) string {
 	return fmt.Sprintf("tenant-%03d", n)
 }
 
-// measureSharing measures replicas that share the Apps, and a single replica. They have an API server of their own, whose features
-// change.
+// measureSharing measures replicas that share the Apps, and a single replica. They have an API server of their own,
+// whose features change.
 func (o *options) measureSharing(ctx context.Context) error {
 	o.results.Sharings = slices.DeleteFunc(o.results.Sharings, func(s sharing) bool {
 		return slices.Contains(o.features, s.Served) && slices.Contains(o.shared, s.Apps)
@@ -95,7 +95,8 @@ func (o *options) takeTurn(ctx context.Context, l *lab, dir string, s sharing) e
 			return err
 		}
 		o.results.Sharings = append(o.results.Sharings, s)
-		o.tell("turn %d of %d, %d Apps, %d replicas, API server with shards: %v: CPU time %v, CPU time of the API server %v", s.Turn+1, o.turns, s.Apps,
+		o.tell("turn %d of %d, %d Apps, %d replicas, API server with shards: %v: CPU time %v, CPU time of the "+
+			"API server %v", s.Turn+1, o.turns, s.Apps,
 			replicas, s.Served, time.Duration(s.sum(cpuTimeOf)*float64(time.Second)), s.Server.Round(time.Millisecond))
 	}
 	return nil
@@ -123,7 +124,8 @@ func (l *lab) join(dir, out string, c contestant, flags ...string) (*member, err
 	}
 	m := &member{}
 	var err error
-	m.gateway, err = openGateway(dir, l.config, func(*http.Request, []byte) { m.sent.Add(1) }, func(r *http.Request, n int) {
+	sent := func(*http.Request, []byte) { m.sent.Add(1) }
+	m.gateway, err = openGateway(dir, l.config, sent, func(r *http.Request, n int) {
 		if r.URL.Query().Get("watch") != "" {
 			m.watched.Add(int64(n))
 		}
@@ -173,7 +175,8 @@ func (l *lab) share(ctx context.Context, dir, out string, c contestant, s *shari
 	return l.burst(ctx, s, members)
 }
 
-// allWork waits until each replica works. A single replica works on all objects. Several replicas work on the same number of shards each.
+// allWork waits until each replica works. A single replica works on all objects. Several replicas work on the same
+// number of shards each.
 func allWork(ctx context.Context, members []*member) error {
 	return wait.PollUntilContextTimeout(ctx, time.Second, tooLong, true, func(ctx context.Context) (bool, error) {
 		for _, m := range members {
@@ -290,7 +293,8 @@ func (l *lab) changeApps(ctx context.Context, apps int) error {
 	defer ticker.Stop()
 	return l.each(ctx, apps/burst, func(ctx context.Context, i int) error {
 		<-ticker.C
-		_, err := l.windlass.WindlassV1alpha1().Apps(tenant(i*burst)).Patch(ctx, app(i*burst).Name, types.MergePatchType, change, metav1.PatchOptions{})
+		_, err := l.windlass.WindlassV1alpha1().Apps(tenant(i*burst)).Patch(ctx, app(i*burst).Name,
+			types.MergePatchType, change, metav1.PatchOptions{})
 		return err
 	})
 }

@@ -29,8 +29,8 @@ type sharer struct {
 	// Watched is the number of bytes that the replica has received from watches during the burst, and CPU its CPU time.
 	Watched float64
 	CPU     time.Duration
-	// RestRequests is the number of requests that the replica sends in a minute without changes, and RestCPU its CPU time. They are
-	// measured in the first turn only.
+	// RestRequests is the number of requests that the replica sends in a minute without changes, and RestCPU its CPU
+	// time. They are measured in the first turn only.
 	RestRequests float64
 	RestCPU      time.Duration
 }
@@ -71,7 +71,8 @@ func (all sharings) figures(of func(sharing) float64) (figures []float64) {
 	return figures
 }
 
-// ratios returns one ratio for each turn: the figure of these replicas, divided by the figure of other replicas in the same turn.
+// ratios returns one ratio for each turn: the figure of these replicas, divided by the figure of other replicas in the
+// same turn.
 func (all sharings) ratios(by sharings, of func(sharing) float64) (ratios []float64) {
 	divisors := by.figures(of)
 	for i, figure := range all.figures(of)[:min(len(all), len(by))] {
@@ -94,10 +95,12 @@ func (r *results) sharingsOf(apps int, served bool, replicas int) (all sharings)
 func (r *results) sharingTable() string {
 	rows := [][]string{{
 		"Apps", "feature", "replicas", "heap of the largest replica", "ratio", "bytes from watches, largest replica", "ratio",
-		"CPU time of all replicas", "ratio", "CPU time of the API server, ratio", "writes", "requests of all replicas in a minute at rest", "CPU time of all replicas in a minute at rest",
+		"CPU time of all replicas", "ratio", "CPU time of the API server, ratio", "writes",
+		"requests of all replicas in a minute at rest", "CPU time of all replicas in a minute at rest",
 	}}
 	all := slices.SortedStableFunc(slices.Values(r.Sharings), func(a, b sharing) int {
-		return cmp.Or(cmp.Compare(a.Apps, b.Apps), cmp.Compare(a.feature(), b.feature()), cmp.Compare(len(a.Replicas), len(b.Replicas)))
+		return cmp.Or(cmp.Compare(a.Apps, b.Apps), cmp.Compare(a.feature(), b.feature()),
+			cmp.Compare(len(a.Replicas), len(b.Replicas)))
 	})
 	for _, s := range all {
 		if s.Turn > 0 {
@@ -117,7 +120,8 @@ func (r *results) sharingTable() string {
 			{func(s sharing) float64 { return s.largest(watchedOf) / mebibyte }, "MiB"},
 			{func(s sharing) float64 { return s.sum(cpuTimeOf) }, "s"},
 		} {
-			row = append(row, fmt.Sprintf("%.1f %s", spreadOf(these.figures(f.of)).middle, f.unit), spreadOf(these.ratios(single, f.of)).format(2))
+			row = append(row, fmt.Sprintf("%.1f %s", spreadOf(these.figures(f.of)).middle, f.unit),
+				spreadOf(these.ratios(single, f.of)).format(2))
 		}
 		server := func(s sharing) float64 { return s.Server.Seconds() }
 		rows = append(rows, append(row, spreadOf(these.ratios(single, server)).format(2), fmt.Sprint(s.Requests.changes()),

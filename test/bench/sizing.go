@@ -14,7 +14,12 @@ const projected = 100_000
 // sizingTable says what an operator needs that starts when a number of Apps is at rest. Its last row is a projection
 // from the slopes of the other rows.
 func (r *results) sizingTable() string {
-	rows := [][]string{{"Apps", "objects", "live heap (MiB)", "memory at rest (MiB)", "peak of the memory (MiB)", "CPU time of the start (s)"}}
+	rows := [][]string{
+		{
+			"Apps", "objects", "live heap (MiB)", "memory at rest (MiB)", "peak of the memory (MiB)",
+			"CPU time of the start (s)",
+		},
+	}
 	figures := []struct {
 		of     func(size) float64
 		digits int

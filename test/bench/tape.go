@@ -56,7 +56,8 @@ func readTape(file string, s subject) (*tape, error) {
 	return t, nil
 }
 
-// gateway is a proxy of the API server that records requests. Clients connect to it with TLS and HTTP/2, as to the API server.
+// gateway is a proxy of the API server that records requests. Clients connect to it with TLS and HTTP/2, as to the API
+// server.
 type gateway struct {
 	kubeconfig string
 	server     *httptest.Server
@@ -69,7 +70,9 @@ func (g *gateway) close() {
 
 // openGateway starts a gateway. It calls listen for each request, and count with the number of bytes of each
 // read of the response to a request.
-func openGateway(dir string, config *rest.Config, listen func(*http.Request, []byte), count func(*http.Request, int)) (*gateway, error) {
+func openGateway(
+	dir string, config *rest.Config, listen func(*http.Request, []byte), count func(*http.Request, int),
+) (*gateway, error) {
 	target, err := url.Parse(config.Host)
 	if err != nil {
 		return nil, err
@@ -87,12 +90,13 @@ func openGateway(dir string, config *rest.Config, listen func(*http.Request, []b
 		r.Body = &counted{r.Body, func(n int) { count(r.Request, n) }}
 		return nil
 	}
-	g := &gateway{kubeconfig: filepath.Join(dir, "gateway.kubeconfig"), server: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // it fails if the client hangs up
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		listen(r, body)
-		proxy.ServeHTTP(w, r)
-	}))}
+	g := &gateway{kubeconfig: filepath.Join(dir, "gateway.kubeconfig"),
+		server: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body) // it fails if the client hangs up
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			listen(r, body)
+			proxy.ServeHTTP(w, r)
+		}))}
 	g.server.EnableHTTP2 = true
 	g.server.StartTLS()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.server.Certificate().Raw})
@@ -123,7 +127,9 @@ func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (
 		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/namespaces/"+s.namespace(0)+"/") {
 			mu.Lock()
 			defer mu.Unlock()
-			t.Writes = append(t.Writes, write{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), r.Header.Get("Accept"), body})
+			t.Writes = append(t.Writes, write{
+				r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), r.Header.Get("Accept"), body,
+			})
 		}
 	}, func(*http.Request, int) {})
 	if err != nil {
@@ -139,7 +145,8 @@ func (l *lab) record(ctx context.Context, s subject, dir string, c contestant) (
 	}
 	t.UID = string(made.UID)
 	if len(t.Writes) != s.writes {
-		return nil, fmt.Errorf("%s sent %d writes for one object of %s, want %d:\n%s", c.name, len(t.Writes), s.of.Resource, s.writes, t)
+		return nil, fmt.Errorf("%s sent %d writes for one object of %s, want %d:\n%s", c.name, len(t.Writes),
+			s.of.Resource, s.writes, t)
 	}
 	return t, nil
 }

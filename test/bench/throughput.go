@@ -25,7 +25,9 @@ type turn struct {
 }
 
 // see measures a contestant that starts when the given number of objects exist.
-func (l *lab) see(ctx context.Context, s subject, dir string, c contestant, objects int, kubeconfig string) (turn, error) {
+func (l *lab) see(
+	ctx context.Context, s subject, dir string, c contestant, objects int, kubeconfig string,
+) (turn, error) {
 	var t turn
 	err := l.timed(ctx, &t, s, objects, func(ctx context.Context, finished func(context.Context) error) error {
 		r, err := c.start(dir, kubeconfig)
@@ -49,7 +51,11 @@ func (l *lab) see(ctx context.Context, s subject, dir string, c contestant, obje
 
 // timed creates some objects, and measures how a contestant reconciles them. It calls compete, which runs the
 // contestant. compete calls finished, which waits until all objects have a status.
-func (l *lab) timed(ctx context.Context, t *turn, s subject, objects int, compete func(ctx context.Context, finished func(context.Context) error) error) error {
+func (l *lab) timed(
+	ctx context.Context, t *turn, s subject, objects int, compete func(
+		ctx context.Context, finished func(context.Context) error,
+	) error,
+) error {
 	if err := l.wipe(ctx); err != nil {
 		return err
 	}

@@ -67,15 +67,18 @@ func setDeployment(app *v1alpha1.App, d *appsv1.Deployment) {
 	template.Spec.SecurityContext = &corev1.PodSecurityContext{
 		RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
-	template.Spec.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-		LocalObjectReference: corev1.LocalObjectReference{Name: app.Name}, DefaultMode: ptr.To(corev1.ConfigMapVolumeSourceDefaultMode),
-	}}}}
+	template.Spec.Volumes = []corev1.Volume{{Name: "config",
+		VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: app.Name},
+			DefaultMode:          ptr.To(corev1.ConfigMapVolumeSourceDefaultMode),
+		}}}}
 	template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](35)
 	if len(template.Spec.Containers) == 0 {
 		template.Spec.Containers = []corev1.Container{{Name: "app"}}
 	}
 	c := &template.Spec.Containers[0]
-	c.Image, c.Command, c.Args, c.Env, c.EnvFrom = app.Spec.Image, app.Spec.Command, app.Spec.Args, app.Spec.Env, app.Spec.EnvFrom
+	c.Image, c.Command, c.Args = app.Spec.Image, app.Spec.Command, app.Spec.Args
+	c.Env, c.EnvFrom = app.Spec.Env, app.Spec.EnvFrom
 	c.Resources = app.Spec.Resources
 	c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: app.Spec.Port, Protocol: corev1.ProtocolTCP}}
 	c.SecurityContext = &corev1.SecurityContext{
@@ -108,14 +111,15 @@ func setService(app *v1alpha1.App, s *corev1.Service) {
 func setIngress(app *v1alpha1.App, i *networkingv1.Ingress) {
 	setLabels(app, i)
 	i.Spec.IngressClassName = app.Spec.Ingress.ClassName
-	i.Spec.Rules = []networkingv1.IngressRule{{Host: app.Spec.Ingress.Host, IngressRuleValue: networkingv1.IngressRuleValue{
-		HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
-			Path: app.Spec.Ingress.Path, PathType: ptr.To(networkingv1.PathTypePrefix),
-			Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
-				Name: app.Name, Port: networkingv1.ServiceBackendPort{Name: "http"},
-			}},
-		}}},
-	}}}
+	i.Spec.Rules = []networkingv1.IngressRule{{Host: app.Spec.Ingress.Host,
+		IngressRuleValue: networkingv1.IngressRuleValue{
+			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
+				Path: app.Spec.Ingress.Path, PathType: ptr.To(networkingv1.PathTypePrefix),
+				Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
+					Name: app.Name, Port: networkingv1.ServiceBackendPort{Name: "http"},
+				}},
+			}}},
+		}}}
 }
 
 // setStatus sets the status of the App from the status of its Deployment.
@@ -128,8 +132,12 @@ func setStatus(app *v1alpha1.App, d *appsv1.Deployment) {
 	s.Phase = v1alpha1.AppDeploying
 	status, reason, message := metav1.ConditionFalse, "RollingOut", "The newest Pods are being rolled out."
 	wanted := ptr.Deref(app.Spec.Replicas, 1)
-	if d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas >= wanted && d.Status.AvailableReplicas >= wanted {
-		s.Phase, status, reason, message = v1alpha1.AppReady, metav1.ConditionTrue, "Available", "The newest Pods are rolled out and available."
+	if d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas >= wanted &&
+		d.Status.AvailableReplicas >= wanted {
+		s.Phase = v1alpha1.AppReady
+		status = metav1.ConditionTrue
+		reason = "Available"
+		message = "The newest Pods are rolled out and available."
 	}
 	opposite := metav1.ConditionTrue
 	if status == metav1.ConditionTrue {

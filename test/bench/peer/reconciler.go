@@ -82,7 +82,8 @@ func (r *Reconciler) updateStatus(ctx context.Context, app *v1alpha1.App, deploy
 		return fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(app), err)
 	}
 	ready := meta.FindStatusCondition(app.Status.Conditions, "Ready")
-	if was := meta.FindStatusCondition(before.Conditions, "Ready"); was == nil || was.Status != ready.Status || was.Reason != ready.Reason {
+	if was := meta.FindStatusCondition(before.Conditions, "Ready"); was == nil || was.Status != ready.Status ||
+		was.Reason != ready.Reason {
 		r.Recorder.Eventf(app, nil, corev1.EventTypeNormal, ready.Reason, "Reconcile", "%s", ready.Message)
 	}
 	return nil
