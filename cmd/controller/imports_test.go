@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestControllerHasNothingOfThePlugin checks that libraries of command-line tools are not in the binary of the operator.
+// TestControllerHasNothingOfThePlugin checks that libraries of command-line tools are not in the binary of the
+// operator.
 func TestControllerHasNothingOfThePlugin(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
 	if err != nil {

@@ -24,16 +24,22 @@ type instances struct {
 
 // of returns an instance for the objects of a shard.
 func (i instances) of(ctx context.Context, shard sharded.Filter) (process.Instance, error) {
-	caches := operator.NewCaches(i.clients.Clients, operator.CacheOptions{Namespace: i.kinds.Namespace, Shard: shard, Packers: i.packers})
-	events := controller.NewEvents(i.clients.Events.EventsV1(), operator.Scheme(), reportingController, i.identity, clock.RealClock{})
+	caches := operator.NewCaches(i.clients.Clients, operator.CacheOptions{
+		Namespace: i.kinds.Namespace, Shard: shard, Packers: i.packers,
+	})
+	events := controller.NewEvents(i.clients.Events.EventsV1(), operator.Scheme(), reportingController, i.identity,
+		clock.RealClock{})
 	served, err := operator.Kinds(ctx, caches, events, i.kinds)
 	if err != nil {
 		return process.Instance{}, err
 	}
-	return process.Instance{Controllers: served.All, Warm: served.Unconverted, Caches: []process.Caches{caches}, Events: events}, nil
+	return process.Instance{
+		Controllers: served.All, Warm: served.Unconverted, Caches: []process.Caches{caches}, Events: events,
+	}, nil
 }
 
-// shardingOf says how the replicas share the namespaces, or returns nil for an operator that cannot be sharded: with --namespace or
+// shardingOf says how the replicas share the namespaces, or returns nil for an operator that cannot be sharded: with
+// --namespace or
 // --leader-elect=false.
 func shardingOf(o *options, all instances) *process.Sharding {
 	if !o.mayShard() {
@@ -51,7 +57,8 @@ func shardingOf(o *options, all instances) *process.Sharding {
 	}
 }
 
-// detect finds out whether the API server serves shards, and sets the metric. It logs the result unless it is the same as before.
+// detect finds out whether the API server serves shards, and sets the metric. It logs the result unless it is the same
+// as before.
 func detect(ctx context.Context, namespaces sharding.Selector, c *clients, before *bool) *bool {
 	served, err := sharded.Detect(ctx, namespaces, c.Serving)
 	switch {
@@ -62,7 +69,8 @@ func detect(ctx context.Context, namespaces sharding.Selector, c *clients, befor
 	case served:
 		klog.FromContext(ctx).Info("The API server serves the objects of a shard only (ShardedListAndWatch)")
 	default:
-		klog.FromContext(ctx).Info("The API server does not support ShardedListAndWatch. Excluding namespaces of other shards by field selectors, and discarding their remaining objects")
+		klog.FromContext(ctx).Info("The API server does not support ShardedListAndWatch. Excluding namespaces of " +
+			"other shards by field selectors, and discarding their remaining objects")
 	}
 	return &served
 }

@@ -159,7 +159,8 @@ func serveWebhook(converter *webhook.Server) func(context.Context) error {
 // --webhook-url, since the API server has no address to call.
 func newWebhook(ctx context.Context, c *clients, o *options) (*webhook.Server, error) {
 	if !c.inCluster && o.webhookURL == "" {
-		klog.FromContext(ctx).Info("Not serving the conversion webhook, because --webhook-url is not set. Only version v1 of At works; requests for v1alpha1 fail.")
+		klog.FromContext(ctx).Info("Not serving the conversion webhook, because --webhook-url is not set. Only " +
+			"version v1 of At works; requests for v1alpha1 fail.")
 		return nil, nil
 	}
 	opts := webhook.Options{
@@ -200,7 +201,8 @@ func checkCRDs(ctx context.Context, c *clients) {
 	for _, gv := range operator.GroupVersions {
 		_, err := c.Windlass.Discovery().ServerResourcesForGroupVersion(gv.String())
 		if apierrors.IsNotFound(err) {
-			klog.FromContext(ctx).Info("Waiting for CustomResourceDefinitions that are not installed. To install them, run: kubectl apply -f artifacts/crds", "groupVersion", gv)
+			klog.FromContext(ctx).Info("Waiting for CustomResourceDefinitions that are not installed. To install "+
+				"them, run: kubectl apply -f artifacts/crds", "groupVersion", gv)
 		}
 	}
 }

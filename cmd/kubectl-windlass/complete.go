@@ -31,7 +31,8 @@ const maxCompletions = 500
 // completionTimeout limits the time for which a shell waits for a request, unless the user sets --request-timeout.
 const completionTimeout = "5s"
 
-// completeObjects completes arguments of the form KIND/NAME. It returns no completions if the API server returns an error.
+// completeObjects completes arguments of the form KIND/NAME. It returns no completions if the API server returns an
+// error.
 func (i inspector) completeObjects(c *cobra.Command, _ []string, written string) ([]string, cobra.ShellCompDirective) {
 	kind, _, named := strings.Cut(written, "/")
 	if !named {
@@ -80,7 +81,9 @@ func (i inspector) namesOf(c *cobra.Command, kind string) (names []string, err e
 	if err != nil {
 		return nil, err
 	}
-	list, err := r.Metadata.Resource(mapping.Resource).Namespace(namespace).List(c.Context(), metav1.ListOptions{Limit: maxCompletions})
+	list, err := r.Metadata.Resource(mapping.Resource).Namespace(namespace).List(c.Context(), metav1.ListOptions{
+		Limit: maxCompletions,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,8 @@ func (o *planOptions) objects(args []string) ([]*resource.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := resource.NewBuilder(o.config).Unstructured().NamespaceParam(namespace).DefaultNamespace().AllNamespaces(o.allNamespaces).Flatten()
+	b := resource.NewBuilder(o.config).Unstructured().NamespaceParam(namespace).DefaultNamespace().
+		AllNamespaces(o.allNamespaces).Flatten()
 	switch {
 	case o.all:
 		b = b.ResourceTypes(allKinds()...).SelectAllParam(o.selector == "").LabelSelectorParam(o.selector).ContinueOnError()
@@ -50,8 +51,8 @@ func allKinds() (names []string) {
 	return names
 }
 
-// scope returns the namespace to which the plan is limited, or "" for all namespaces. A plan of one namespace needs fewer
-// rights, but lacks Platforms, which are cluster-scoped.
+// scope returns the namespace to which the plan is limited, or "" for all namespaces. A plan of one namespace needs
+// fewer rights, but lacks Platforms, which are cluster-scoped.
 func (o *planOptions) scope(found []*resource.Info) (string, error) {
 	if o.allNamespaces {
 		return "", nil
@@ -89,7 +90,8 @@ func isComponent(info *resource.Info) bool {
 
 // convert converts an At to the version that the operator reads, as the webhook of the operator does.
 func (o *planOptions) convert(info *resource.Info, obj *unstructured.Unstructured) error {
-	if info.Mapping.GroupVersionKind.Group != cnatv1.SchemeGroupVersion.Group || info.Mapping.GroupVersionKind.Version == cnatv1.SchemeGroupVersion.Version {
+	if info.Mapping.GroupVersionKind.Group != cnatv1.SchemeGroupVersion.Group ||
+		info.Mapping.GroupVersionKind.Version == cnatv1.SchemeGroupVersion.Version {
 		return nil
 	}
 	text, err := obj.MarshalJSON()

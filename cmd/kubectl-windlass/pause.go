@@ -16,15 +16,20 @@ import (
 )
 
 func newPause(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	return pausing(config, streams, "pause", "paused", "Stop the operator from changing objects", "The command sets the annotation "+controller.PausedAnnotation+".", "true")
+	return pausing(config, streams, "pause", "paused", "Stop the operator from changing objects",
+		"The command sets the annotation "+controller.PausedAnnotation+".", "true")
 }
 
 func newResume(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	return pausing(config, streams, "resume", "resumed", "Let the operator change paused objects again", "The command removes the annotation "+controller.PausedAnnotation+".", nil)
+	return pausing(config, streams, "resume", "resumed", "Let the operator change paused objects again",
+		"The command removes the annotation "+controller.PausedAnnotation+".", nil)
 }
 
-// pausing returns a command that sets the annotation with which the operator pauses an object. A value of nil removes it.
-func pausing(config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, use, done, short, long string, value any) *cobra.Command {
+// pausing returns a command that sets the annotation with which the operator pauses an object. A value of nil removes
+// it.
+func pausing(
+	config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, use, done, short, long string, value any,
+) *cobra.Command {
 	i := inspector{streams, config}
 	return &cobra.Command{
 		Use:               use + " KIND/NAME ...",
@@ -38,7 +43,9 @@ func pausing(config *genericclioptions.ConfigFlags, streams genericiooptions.IOS
 }
 
 func (i inspector) annotate(args []string, done string, value any) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{controller.PausedAnnotation: value}}})
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{controller.PausedAnnotation: value}},
+	})
 	if err != nil {
 		return err
 	}
@@ -51,7 +58,8 @@ func (i inspector) annotate(args []string, done string, value any) error {
 			Patch(info.Namespace, info.Name, types.MergePatchType, patch, &metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("annotating %s %s: %w", info.Mapping.GroupVersionKind.Kind, info.ObjectName(), err)
 		}
-		_, _ = fmt.Fprintf(i.Out, "%s.%s/%s %s\n", strings.ToLower(info.Mapping.GroupVersionKind.Kind), info.Mapping.GroupVersionKind.Group, info.Name, done)
+		_, _ = fmt.Fprintf(i.Out, "%s.%s/%s %s\n", strings.ToLower(info.Mapping.GroupVersionKind.Kind),
+			info.Mapping.GroupVersionKind.Group, info.Name, done)
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ const planExample = `  # What would happen if you applied a file?
   # What would this version of the operator change in the whole cluster?
   kubectl windlass plan --all -A`
 
-const planLong = `Show the writes of the operator in order, each with its consequence. Writes of the status are not shown.
+const planLong = `Show the writes of the operator in order, each with its consequence.
+Writes of the status are not shown.
 
 The plan runs the operator's own code. The API server checks each write with dryRun=All and stores nothing. Writes that
 it cannot check are marked. The cluster needs the CustomResourceDefinitions of Windlass, but no running operator. The
@@ -69,11 +70,14 @@ func newPlan(config *genericclioptions.ConfigFlags, streams genericiooptions.IOS
 		ValidArgsFunction: inspector{streams, config}.completeObjects,
 	}
 	flags := command.Flags()
-	flags.StringSliceVarP(&o.Filenames, "filename", "f", nil, "Files, directories or URLs with the objects to apply. - is the standard input.")
+	flags.StringSliceVarP(&o.Filenames, "filename", "f", nil, "Files, directories or URLs with the objects to apply. "+
+		"- is the standard input.")
 	flags.BoolVarP(&o.Recursive, "recursive", "R", false, "Also read the directories in the directories of -f.")
-	flags.StringVarP(&o.Kustomize, "kustomize", "k", "", "Directory with a kustomization. It cannot be used together with -f.")
+	flags.StringVarP(&o.Kustomize, "kustomize", "k", "", "Directory with a kustomization. It cannot be used "+
+		"together with -f.")
 	flags.StringVarP(&o.selector, "selector", "l", "", "Plan only the objects with these labels.")
-	flags.BoolVar(&o.all, "all", false, "Plan all objects of Windlass in the namespace, or with -A in all namespaces, as they are.")
+	flags.BoolVar(&o.all, "all", false, "Plan all objects of Windlass in the namespace, or with -A in all "+
+		"namespaces, as they are.")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "With --all, plan the objects of all namespaces.")
 	flags.BoolVar(&o.deletes, "delete", false, "Plan the deletion of the objects.")
 	flags.StringVarP(&o.output, "output", "o", "", "Output format: json or yaml. Empty means text.")
@@ -171,7 +175,8 @@ func (o *planOptions) plan(ctx context.Context, p *planner.Planner, found []*res
 
 func (o *planOptions) planOne(ctx context.Context, p *planner.Planner, info *resource.Info) (err error) {
 	defer func() {
-		if reason := recover(); reason != nil { // the library for patches panics on some values of the annotation last-applied
+		// the library for patches panics on some values of the annotation last-applied
+		if reason := recover(); reason != nil {
 			err = fmt.Errorf("comparing it with the live object: %v", reason)
 		}
 	}()
@@ -197,7 +202,9 @@ func (o *planOptions) planOne(ctx context.Context, p *planner.Planner, info *res
 // notesOf returns what the plan does not know. offline is true if it connects to no PostgreSQL server.
 func notesOf(p *planner.Planner, offline bool) (notes []string) {
 	for _, right := range p.Denied() {
-		notes = append(notes, fmt.Sprintf("You may not %s. The API server has not checked these writes, so that their defaults are missing.", right))
+		notes = append(notes,
+			fmt.Sprintf("You may not %s. The API server has not checked these writes, so that their defaults "+
+				"are missing.", right))
 	}
 	slices.Sort(notes)
 	isExternal := func(of plan.Object) bool { return of.Kind == "ExternalDatabase" }
@@ -229,7 +236,8 @@ func (o *planOptions) print(p report.Plan) error {
 	}
 	switch {
 	case p.Summary.Refused+p.Summary.Failed > 0:
-		return fmt.Errorf("the API server refuses %d writes, and %d objects cannot be planned", p.Summary.Refused, p.Summary.Failed)
+		return fmt.Errorf("the API server refuses %d writes, and %d objects cannot be planned", p.Summary.Refused,
+			p.Summary.Failed)
 	case !p.Summary.IsEmpty():
 		return errDifferences
 	}

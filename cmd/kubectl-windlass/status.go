@@ -47,7 +47,8 @@ func (i inspector) status(ctx context.Context, everywhere bool) error {
 		return err
 	}
 	slices.SortStableFunc(all, func(a, b inspect.State) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Name, b.Name))
 	})
 	if len(all) == 0 {
 		_, _ = fmt.Fprintln(i.ErrOut, "No objects of Windlass were found.")
@@ -55,7 +56,8 @@ func (i inspector) status(ctx context.Context, everywhere bool) error {
 		w := printers.GetNewTabWriter(i.Out)
 		_, _ = fmt.Fprintln(w, "NAMESPACE\tNAME\tREADY\tPHASE\tREASON\tAGE")
 		for _, s := range all {
-			_, _ = fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\t%s\n", s.Namespace, strings.ToLower(s.Kind), s.Name, report.Cell(s.Ready), report.Cell(s.Phase), report.Cell(s.Reason), duration.HumanDuration(time.Since(s.Created)))
+			_, _ = fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\t%s\n", s.Namespace, strings.ToLower(s.Kind), s.Name,
+				report.Cell(s.Ready), report.Cell(s.Phase), report.Cell(s.Reason), duration.HumanDuration(time.Since(s.Created)))
 		}
 		if err := w.Flush(); err != nil {
 			return err

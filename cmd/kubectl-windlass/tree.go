@@ -33,7 +33,8 @@ func newTree(config *genericclioptions.ConfigFlags, streams genericiooptions.IOS
 			return err
 		},
 	}
-	command.Flags().BoolVarP(&follow, "watch", "w", false, "Print the tree again whenever it changes, until the command is interrupted.")
+	command.Flags().BoolVarP(&follow, "watch", "w", false, "Print the tree again whenever it changes, until the "+
+		"command is interrupted.")
 	return command
 }
 
@@ -90,7 +91,8 @@ func (i inspector) tree(ctx context.Context, args []string, last []inspect.Row) 
 	w := printers.GetNewTabWriter(&text)
 	_, _ = fmt.Fprintln(w, "NAME\tPHASE\tREASON\tAGE")
 	for _, row := range rows {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", report.Cell(row.Name), report.Cell(row.Phase), report.Cell(row.Reason), row.Age)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", report.Cell(row.Name), report.Cell(row.Phase),
+			report.Cell(row.Reason), row.Age)
 	}
 	if err := w.Flush(); err != nil {
 		return nil, err

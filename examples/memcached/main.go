@@ -25,7 +25,9 @@ func main() {
 }
 
 // kinds returns the controllers of the operator, and the caches of its kinds.
-func kinds(config *rest.Config, c cluster.Cluster, r controller.Runtime) ([]*controller.Controller, []process.Caches, error) {
+func kinds(
+	config *rest.Config, c cluster.Cluster, r controller.Runtime,
+) ([]*controller.Controller, []process.Caches, error) {
 	client, err := versioned.NewForConfig(config)
 	if err != nil {
 		return nil, nil, err

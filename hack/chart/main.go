@@ -69,7 +69,8 @@ func write() error {
 	return nil
 }
 
-// template returns the template of the manifests in a file, or "" if the chart has templates of its own for all of them.
+// template returns the template of the manifests in a file, or "" if the chart has templates of its own for all of
+// them.
 func template(text string) string {
 	var made []string
 	for document := range strings.SplitSeq(text, "\n---\n") {
@@ -91,7 +92,8 @@ const (
 	warnsOfAts    = ".Values.policies.repeatedAts"
 )
 
-// conditions say when the chart has an object, by kind and name or by kind. An object without a condition is always there.
+// conditions say when the chart has an object, by kind and name or by kind. An object without a condition is always
+// there.
 var conditions = map[string]string{
 	"Namespace":     ownTemplate,
 	"Deployment":    ownTemplate,
@@ -145,9 +147,11 @@ func withValues(document string) string {
 	document = strings.ReplaceAll(document, "{{", `{{ "{{" }}`)
 	document = strings.ReplaceAll(document, "namespace: windlass-system", "namespace: {{ .Release.Namespace | quote }}")
 	document = strings.ReplaceAll(document, `namespace="windlass-system"`, `namespace="{{ .Release.Namespace }}"`)
-	document = strings.ReplaceAll(document, "windlass-webhook.windlass-system.svc", "windlass-webhook.{{ .Release.Namespace }}.svc")
+	document = strings.ReplaceAll(document, "windlass-webhook.windlass-system.svc",
+		"windlass-webhook.{{ .Release.Namespace }}.svc")
 	if monitoringKind.MatchString(document) {
-		return strings.Replace(document, ownLabels, `labels: {{ merge (dict "app.kubernetes.io/name" "windlass") .Values.monitoring.labels | toJson }}`, 1)
+		return strings.Replace(document, ownLabels,
+			`labels: {{ merge (dict "app.kubernetes.io/name" "windlass") .Values.monitoring.labels | toJson }}`, 1)
 	}
 	if strings.Contains(document, "name: windlass-controller-objects\n") {
 		return nameLine.ReplaceAllString(document, "  name: $1\n  namespace: {{ .Values.watchNamespace | quote }}")

@@ -26,7 +26,8 @@ func own(name string, args []string) error {
 	flags := flag.NewFlagSet(name, flag.ExitOnError)
 	dir := flags.String("dir", ".cluster", "directory of the cluster")
 	audit := flags.Bool("audit", false, "write DIR/audit.log")
-	gogc := flags.Int("gogc", 0, "GOGC of all components: a larger number needs more memory and less CPU time; 0 means that of the environment")
+	gogc := flags.Int("gogc", 0, "GOGC of all components: a larger number needs more memory and less CPU time; 0 "+
+		"means that of the environment")
 	daemon := flags.Bool("daemon", false, "keep running after the end of standard input")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -136,7 +137,8 @@ func (s *supervisor) carryOut(ctx context.Context, words []string) error {
 		defer cancel()
 		return s.await(ctx, s.cluster.serving)
 	default:
-		return fmt.Errorf("unknown command %q: it must be stop NAME, kill NAME, start NAME [FLAG...] or compact", strings.Join(words, " "))
+		return fmt.Errorf("unknown command %q: it must be stop NAME, kill NAME, start NAME [FLAG...] or compact",
+			strings.Join(words, " "))
 	}
 }
 
@@ -211,7 +213,8 @@ func (c *cluster) remove() error {
 	}
 	ours := func(e os.DirEntry) bool { return e.Name() == "pid" || e.Name() == "tokens.csv" }
 	if len(entries) > 0 && !slices.ContainsFunc(entries, ours) {
-		return fmt.Errorf("removing %s: the directory is not empty, but has no cluster; remove it yourself, or set --dir to another directory", c.dir)
+		return fmt.Errorf("removing %s: the directory is not empty, but has no cluster; remove it yourself, or set "+
+			"--dir to another directory", c.dir)
 	}
 	return os.RemoveAll(c.dir)
 }

@@ -33,7 +33,11 @@ func (c *cluster) components() []component {
 			kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=-1", "--concurrent-gc-syncs=20",
 			"--service-account-private-key-file=" + c.path("accounts.key"), "--root-ca-file=" + c.path("apiserver.crt"),
 		}},
-		{"kube-scheduler", []string{kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=1000"}},
+		{
+			"kube-scheduler", []string{
+				kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=1000",
+			},
+		},
 		{"kwok", []string{kubeconfig, "--config=" + c.path("stages.yaml"), "--manage-all-nodes", "--server-address="}},
 	}
 }
@@ -45,11 +49,13 @@ func (c *cluster) apiserver() []string {
 		"--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
 		"--token-auth-file=" + c.path("tokens.csv"), "--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + c.path("accounts.key"), "--service-account-signing-key-file=" + c.path("accounts.key"),
+		"--service-account-key-file=" + c.path("accounts.key"), "--service-account-signing-key-file=" +
+			c.path("accounts.key"),
 		"--service-cluster-ip-range=10.96.0.0/16", "--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
 	}
 	if c.audit {
-		args = append(args, "--audit-policy-file="+c.path("audit.yaml"), "--audit-log-path="+c.path("audit.log"), "--audit-log-mode=blocking",
+		args = append(args, "--audit-policy-file="+c.path("audit.yaml"), "--audit-log-path="+c.path("audit.log"),
+			"--audit-log-mode=blocking",
 			"--audit-log-maxsize=0") // the log keeps all requests, for tests that count them
 	}
 	return args

@@ -33,7 +33,9 @@ func (c *cluster) write() error {
 			return err
 		}
 	}
-	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
+	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{
+		net.IPv4(127, 0, 0, 1),
+	}, []string{"localhost"})
 	if err != nil {
 		return fmt.Errorf("creating the certificate of the API server: %w", err)
 	}
@@ -48,10 +50,12 @@ func (c *cluster) write() error {
 	files := map[string][]byte{
 		"apiserver.crt": certificate,
 		"apiserver.key": key,
-		"accounts.key":  pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(accounts)}),
-		"tokens.csv":    fmt.Appendf(nil, "%s,admin,admin,system:masters\n", hex.EncodeToString(token)),
-		"audit.yaml":    []byte(auditPolicy),
-		"stages.yaml":   stages,
+		"accounts.key": pem.EncodeToMemory(&pem.Block{
+			Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(accounts),
+		}),
+		"tokens.csv":  fmt.Appendf(nil, "%s,admin,admin,system:masters\n", hex.EncodeToString(token)),
+		"audit.yaml":  []byte(auditPolicy),
+		"stages.yaml": stages,
 	}
 	for name, data := range files {
 		if err := os.WriteFile(c.path(name), data, 0o600); err != nil {

@@ -60,7 +60,10 @@ func (s *supervisor) start(name string, flags ...string) error {
 		return err
 	}
 	defer log.Close()
-	p := &process{name: name, command: exec.Command(s.self, slices.Concat([]string{name}, all[i].args, flags)...), ended: make(chan struct{})}
+	p := &process{
+		name: name, command: exec.Command(s.self, slices.Concat([]string{name}, all[i].args, flags)...),
+		ended: make(chan struct{}),
+	}
 	if s.cluster.gogc > 0 {
 		p.command.Env = append(os.Environ(), fmt.Sprintf("GOGC=%d", s.cluster.gogc))
 	}
@@ -170,5 +173,6 @@ func (s *supervisor) await(ctx context.Context, holds func(context.Context) erro
 func (s *supervisor) obituary(name string) error {
 	data, _ := os.ReadFile(s.cluster.path("log/" + name + ".log"))
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return fmt.Errorf("%s ended unexpectedly; the last lines of its log:\n%s", name, strings.Join(lines[max(0, len(lines)-5):], "\n"))
+	return fmt.Errorf("%s ended unexpectedly; the last lines of its log:\n%s", name,
+		strings.Join(lines[max(0, len(lines)-5):], "\n"))
 }

@@ -32,11 +32,14 @@ var classes = map[string]bool{"standard": true, "fixed": false}
 // ensureClasses creates the StorageClasses. The default class is standard.
 func ensureClasses(ctx context.Context, client kubernetes.Interface) error {
 	for name, grows := range classes {
-		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, AllowVolumeExpansion: &grows}
+		class := &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, AllowVolumeExpansion: &grows,
+		}
 		if name == "standard" {
 			class.Annotations = map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}
 		}
-		if _, err := client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}
@@ -60,8 +63,8 @@ func simulateVolumes(ctx context.Context, client kubernetes.Interface) error {
 	return err
 }
 
-// work starts a worker that calls try for each object that changes, until ctx ends. A queue keeps an object that changes
-// again meanwhile, or is resynced, only once: the worker then gets its newest state.
+// work starts a worker that calls try for each object that changes, until ctx ends. A queue keeps an object that
+// changes again meanwhile, or is resynced, only once: the worker then gets its newest state.
 func work(ctx context.Context, informer cache.SharedIndexInformer, try func(obj any) error) error {
 	queue := workqueue.NewTyped[cache.ObjectName]()
 	add := func(obj any) {
@@ -69,7 +72,9 @@ func work(ctx context.Context, informer cache.SharedIndexInformer, try func(obj 
 			queue.Add(name)
 		}
 	}
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }}); err != nil {
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) },
+	}); err != nil {
 		return err
 	}
 	context.AfterFunc(ctx, queue.ShutDown)
@@ -104,17 +109,23 @@ func fill(ctx context.Context, client kubernetes.Interface, claim *corev1.Persis
 			return nil
 		}
 		_, err := client.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
-			ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID), Annotations: map[string]string{provisionedBy: provisioner}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "pvc-" + string(claim.UID), Annotations: map[string]string{provisionedBy: provisioner},
+			},
 			Spec: corev1.PersistentVolumeSpec{
-				StorageClassName: *class, AccessModes: claim.Spec.AccessModes, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-				Capacity:               corev1.ResourceList{corev1.ResourceStorage: wanted},
-				ClaimRef:               &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+				StorageClassName: *class, AccessModes: claim.Spec.AccessModes,
+				PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+				Capacity:                      corev1.ResourceList{corev1.ResourceStorage: wanted},
+				ClaimRef: &corev1.ObjectReference{
+					APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+				},
 				PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
 			},
 		}, metav1.CreateOptions{})
 		return unless(err, apierrors.IsAlreadyExists)
 	}
-	if has := claim.Status.Capacity[corev1.ResourceStorage]; claim.Status.Phase != corev1.ClaimBound || wanted.Cmp(has) <= 0 {
+	if has := claim.Status.Capacity[corev1.ResourceStorage]; claim.Status.Phase != corev1.ClaimBound ||
+		wanted.Cmp(has) <= 0 {
 		return nil
 	}
 	volume, err := client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
@@ -133,10 +144,12 @@ func fill(ctx context.Context, client kubernetes.Interface, claim *corev1.Persis
 
 // release deletes a volume whose claim was deleted.
 func release(ctx context.Context, client kubernetes.Interface, volume *corev1.PersistentVolume) error {
-	if volume.Annotations[provisionedBy] != provisioner || volume.Status.Phase != corev1.VolumeReleased || volume.DeletionTimestamp != nil {
+	if volume.Annotations[provisionedBy] != provisioner || volume.Status.Phase != corev1.VolumeReleased ||
+		volume.DeletionTimestamp != nil {
 		return nil
 	}
-	return unless(client.CoreV1().PersistentVolumes().Delete(ctx, volume.Name, metav1.DeleteOptions{}), apierrors.IsNotFound)
+	return unless(client.CoreV1().PersistentVolumes().Delete(ctx, volume.Name, metav1.DeleteOptions{}),
+		apierrors.IsNotFound)
 }
 
 // unless returns err, or nil if one of the functions reports that err is expected.

@@ -26,8 +26,10 @@ func printPage() error {
 	page := messages.Markdown(messages.Catalogs())
 	page += "\n## Refusals of the API server\n\n" +
 		"The API server refuses an object with one of these messages, and stores nothing. Correct the field that the\n" +
-		"error names. [limits.md](limits.md) lists the limits of sizes and numbers. Two messages of admission policies are not\n" +
-		"in the table: [security.md](security.md#who-may-run-pods-through-windlass) has that about the author of a Platform,\n" +
+		"error names. [limits.md](limits.md) lists the limits of sizes and numbers. Two messages of admission " +
+		"policies are not\n" +
+		"in the table: [security.md](security.md#who-may-run-pods-through-windlass) has that about the author of " +
+		"a Platform,\n" +
 		"and [status.md](status.md#an-at-that-is-applied-again) the warning about an At whose command would run again.\n\n" +
 		"| field | message |\n|---|---|\n"
 	for _, refusal := range refusals {

@@ -82,14 +82,17 @@ func renderIn(t *testing.T, path, namespace string, values map[string]any) (obje
 	return rendered, nil
 }
 
-// textsIn renders all templates of the chart at path for a release in a namespace. The keys are the paths of the templates.
+// textsIn renders all templates of the chart at path for a release in a namespace. The keys are the paths of the
+// templates.
 func textsIn(t *testing.T, path, namespace string, values map[string]any) (map[string]string, error) {
 	t.Helper()
 	chart, err := loader.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := util.ToRenderValues(chart, values, common.ReleaseOptions{Name: "windlass", Namespace: namespace, IsInstall: true}, common.DefaultCapabilities)
+	all, err := util.ToRenderValues(chart, values, common.ReleaseOptions{
+		Name: "windlass", Namespace: namespace, IsInstall: true,
+	}, common.DefaultCapabilities)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +118,11 @@ func TestChartEqualsArtifacts(t *testing.T) {
 	}{
 		"with its defaults": {},
 		"with monitoring and limits of egress": {
-			map[string]any{"monitoring": map[string]any{"enabled": true}, "networkPolicy": map[string]any{"egress": map[string]any{"enabled": true}}},
+			map[string]any{
+				"monitoring": map[string]any{"enabled": true}, "networkPolicy": map[string]any{
+					"egress": map[string]any{"enabled": true},
+				},
+			},
 			[]string{"monitoring", "egress"},
 		},
 		"with shards": {map[string]any{"shards": 12, "replicas": 3}, []string{"sharded"}},
@@ -162,7 +169,8 @@ func TestChartInstallsIntoAnyNamespace(t *testing.T) {
 	if diff := cmp.Diff([]string{"", "123", "no"}, slices.Sorted(maps.Keys(found))); diff != "" {
 		t.Errorf("namespaces (-want +got):\n%s", diff)
 	}
-	service, _, _ := unstructured.NestedString(all["CustomResourceDefinition  ats.cnat.programming-kubernetes.info"], "spec", "conversion", "webhook", "clientConfig", "service", "namespace")
+	service, _, _ := unstructured.NestedString(all["CustomResourceDefinition  ats.cnat.programming-kubernetes.info"],
+		"spec", "conversion", "webhook", "clientConfig", "service", "namespace")
 	if service != "123" {
 		t.Errorf("the namespace of the webhook is %q, want 123", service)
 	}
@@ -184,11 +192,15 @@ func TestChartLimitsOperatorToNamespace(t *testing.T) {
 	}, everywhere.without(limited)); diff != "" {
 		t.Errorf("objects that only an operator for all namespaces has (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"Role shop windlass-controller-objects", "RoleBinding shop windlass-controller-objects"}, limited.without(everywhere)); diff != "" {
+	if diff := cmp.Diff([]string{
+		"Role shop windlass-controller-objects", "RoleBinding shop windlass-controller-objects",
+	}, limited.without(everywhere)); diff != "" {
 		t.Errorf("objects that only an operator for one namespace has (-want +got):\n%s", diff)
 	}
 	subjects, _, _ := unstructured.NestedSlice(limited["RoleBinding shop windlass-controller-objects"], "subjects")
-	if diff := cmp.Diff([]any{map[string]any{"kind": "ServiceAccount", "name": "windlass-controller", "namespace": "windlass-system"}}, subjects); diff != "" {
+	if diff := cmp.Diff([]any{
+		map[string]any{"kind": "ServiceAccount", "name": "windlass-controller", "namespace": "windlass-system"},
+	}, subjects); diff != "" {
 		t.Errorf("subjects (-want +got):\n%s", diff)
 	}
 }
@@ -203,7 +215,9 @@ func TestChartPassesLint(t *testing.T) {
 
 func TestPackagedChartInstallsTheRelease(t *testing.T) {
 	directory := t.TempDir()
-	args := []string{"chart", "--chart", chartPath, "--version", "v0.2.0", "--name", "registry.example.com/windlass", "--out", directory}
+	args := []string{
+		"chart", "--chart", chartPath, "--version", "v0.2.0", "--name", "registry.example.com/windlass", "--out", directory,
+	}
 	if err := run(t.Context(), args, io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +244,10 @@ func TestManifestsInstallTheRelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "install.yaml")
-			args := []string{"manifests", "--artifacts", "../../artifacts", "--components", strings.Join(components, ","), "--version", "v0.2.0", "--name", "registry.example.com/windlass", "--out", path}
+			args := []string{
+				"manifests", "--artifacts", "../../artifacts", "--components", strings.Join(components, ","),
+				"--version", "v0.2.0", "--name", "registry.example.com/windlass", "--out", path,
+			}
 			if err := run(t.Context(), args, io.Discard); err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +260,8 @@ func TestManifestsInstallTheRelease(t *testing.T) {
 			operator := &unstructured.Unstructured{Object: want["Deployment windlass-system windlass-controller"]}
 			containers, _, _ := unstructured.NestedSlice(operator.Object, "spec", "template", "spec", "containers")
 			containers[0].(map[string]any)["image"] = "registry.example.com/windlass:v0.2.0"
-			if err := unstructured.SetNestedSlice(operator.Object, containers, "spec", "template", "spec", "containers"); err != nil {
+			if err := unstructured.SetNestedSlice(operator.Object, containers, "spec", "template", "spec",
+				"containers"); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {

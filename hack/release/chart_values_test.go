@@ -28,7 +28,9 @@ func containerOf(t *testing.T, path string, values map[string]any) (container, p
 
 func TestChartPassesEveryValue(t *testing.T) {
 	got, pod := container(t, map[string]any{
-		"image":            map[string]any{"repository": "registry.example.com/windlass", "tag": "v1", "pullPolicy": "Always"},
+		"image": map[string]any{
+			"repository": "registry.example.com/windlass", "tag": "v1", "pullPolicy": "Always",
+		},
 		"imagePullSecrets": []any{map[string]any{"name": "registry"}},
 		"resources":        map[string]any{"limits": map[string]any{"memory": "1Gi"}, "requests": nil},
 		"goMemLimit":       "850MiB",
@@ -39,14 +41,17 @@ func TestChartPassesEveryValue(t *testing.T) {
 			"maxSkew": int64(1), "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway",
 		}},
 		"watchNamespace": "shop", "atImage": "busybox:1", "postgresqlImage": "pg",
-		"externalDatabase": map[string]any{"allowedHosts": []any{"*.example.com", "10.0.0.0/8"}, "untrustedExtensions": []any{"a", "b"}},
-		"extraArgs":        []any{"--workers=20"},
+		"externalDatabase": map[string]any{
+			"allowedHosts": []any{"*.example.com", "10.0.0.0/8"}, "untrustedExtensions": []any{"a", "b"},
+		},
+		"extraArgs": []any{"--workers=20"},
 	})
 	for field, want := range map[string]any{
 		"image": "registry.example.com/windlass:v1", "imagePullPolicy": "Always",
 		"args": []any{
 			"--logging-format=json", "--namespace=shop", "--at-image=busybox:1", "--postgresql-image=pg",
-			"--external-database-allowed-hosts=*.example.com,10.0.0.0/8", "--external-database-untrusted-extensions=a,b", "--workers=20",
+			"--external-database-allowed-hosts=*.example.com,10.0.0.0/8",
+			"--external-database-untrusted-extensions=a,b", "--workers=20",
 		},
 		"env":       []any{map[string]any{"name": "GOMEMLIMIT", "value": "850MiB"}},
 		"resources": map[string]any{"limits": map[string]any{"memory": "1Gi"}},
@@ -57,8 +62,12 @@ func TestChartPassesEveryValue(t *testing.T) {
 	}
 	for field, want := range map[string]any{
 		"imagePullSecrets": []any{map[string]any{"name": "registry"}}, "nodeSelector": map[string]any{"disk": "ssd"},
-		"tolerations": []any{map[string]any{"operator": "Exists"}}, "affinity": map[string]any{"nodeAffinity": map[string]any{}},
-		"topologySpreadConstraints": []any{map[string]any{"maxSkew": 1.0, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"}},
+		"tolerations": []any{map[string]any{"operator": "Exists"}}, "affinity": map[string]any{
+			"nodeAffinity": map[string]any{},
+		},
+		"topologySpreadConstraints": []any{
+			map[string]any{"maxSkew": 1.0, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"},
+		},
 	} {
 		if diff := cmp.Diff(want, pod[field]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", field, diff)
@@ -69,14 +78,20 @@ func TestChartPassesEveryValue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _, _ := unstructured.NestedFieldNoCopy(all["Deployment windlass-system windlass-controller"], "spec", "replicas"); got != float64(replicas) {
+		if got, _, _ := unstructured.NestedFieldNoCopy(all["Deployment windlass-system windlass-controller"], "spec",
+			"replicas"); got != float64(replicas) {
 			t.Errorf("replicas is %v, want %d", got, replicas)
 		}
 	}
-	if got, _ := container(t, map[string]any{"shards": int64(12)}); !slices.Contains(got["args"].([]any), any("--shards=12")) {
+	if got, _ := container(t, map[string]any{"shards": int64(12)}); !slices.Contains(got["args"].([]any),
+		any("--shards=12")) {
 		t.Errorf("with 12 shards, the arguments are %v", got["args"])
 	}
-	all, err := render(t, map[string]any{"podLabels": map[string]any{"team": "a", "app.kubernetes.io/name": "b"}, "podAnnotations": map[string]any{"note": "c"}})
+	all, err := render(t, map[string]any{
+		"podLabels": map[string]any{"team": "a", "app.kubernetes.io/name": "b"}, "podAnnotations": map[string]any{
+			"note": "c",
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,13 +99,15 @@ func TestChartPassesEveryValue(t *testing.T) {
 		"labels":      {"app.kubernetes.io/name": "windlass", "app.kubernetes.io/component": "controller", "team": "a"},
 		"annotations": {"note": "c"},
 	} {
-		got, _, _ := unstructured.NestedStringMap(all["Deployment windlass-system windlass-controller"], "spec", "template", "metadata", field)
+		got, _, _ := unstructured.NestedStringMap(all["Deployment windlass-system windlass-controller"], "spec",
+			"template", "metadata", field)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s of the Pods (-want +got):\n%s", field, diff)
 		}
 	}
 	digest := "sha256:" + strings.Repeat("0", 64)
-	if got, _ = container(t, map[string]any{"image": map[string]any{"digest": digest}}); got["image"] != "windlass-controller@"+digest {
+	if got, _ = container(t,
+		map[string]any{"image": map[string]any{"digest": digest}}); got["image"] != "windlass-controller@"+digest {
 		t.Errorf("the image is %s", got["image"])
 	}
 }
@@ -100,9 +117,18 @@ func TestChartLeavesOut(t *testing.T) {
 		values  map[string]any
 		without string
 	}{
-		"the NetworkPolicy of connections":     {map[string]any{"networkPolicy": map[string]any{"enabled": false, "egress": map[string]any{"enabled": true}}}, "NetworkPolicy windlass-system windlass-controller-egress"},
-		"the NetworkPolicy":                    {map[string]any{"networkPolicy": map[string]any{"enabled": false}}, "NetworkPolicy windlass-system windlass-controller"},
-		"a budget that would block every node": {map[string]any{"replicas": int64(1)}, "PodDisruptionBudget windlass-system windlass-controller"},
+		"the NetworkPolicy of connections": {
+			map[string]any{
+				"networkPolicy": map[string]any{"enabled": false, "egress": map[string]any{"enabled": true}},
+			}, "NetworkPolicy windlass-system windlass-controller-egress",
+		},
+		"the NetworkPolicy": {
+			map[string]any{"networkPolicy": map[string]any{"enabled": false}},
+			"NetworkPolicy windlass-system windlass-controller",
+		},
+		"a budget that would block every node": {
+			map[string]any{"replicas": int64(1)}, "PodDisruptionBudget windlass-system windlass-controller",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all, err := render(t, c.values)
@@ -154,8 +180,10 @@ func TestChartRejectsWrongValues(t *testing.T) {
 		"no image":                  {"image": map[string]any{"repository": nil}},
 		"a repository with a tag":   {"image": map[string]any{"repository": "registry.example.com:5000/windlass:dev"}},
 		"an image with a tag":       {"postgresqlImage": "postgres:17"},
-		"two hosts in one":          {"externalDatabase": map[string]any{"allowedHosts": []any{"a.example.com,b.example.com"}}},
-		"a host with a quote":       {"externalDatabase": map[string]any{"allowedHosts": []any{`"a`}}},
+		"two hosts in one": {
+			"externalDatabase": map[string]any{"allowedHosts": []any{"a.example.com,b.example.com"}},
+		},
+		"a host with a quote": {"externalDatabase": map[string]any{"allowedHosts": []any{`"a`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), "schema") {
@@ -172,7 +200,8 @@ func TestChartRefusesShardsBesideTheLeaseOfTheCluster(t *testing.T) {
 		refused   bool
 	}{{"kube-system", 12, true}, {"kube-system", 1, false}, {"ops", 12, false}} {
 		_, err := renderIn(t, chartPath, c.namespace, map[string]any{"shards": c.shards})
-		if refused := err != nil && strings.Contains(err.Error(), "namespace of its own"); refused != c.refused || err != nil && !refused {
+		if refused := err != nil && strings.Contains(err.Error(), "namespace of its own"); refused != c.refused ||
+			err != nil && !refused {
 			t.Errorf("with %d shards in namespace %s: %v", c.shards, c.namespace, err)
 		}
 	}
@@ -188,7 +217,9 @@ func TestNotesNameOnlyWhatTheReleaseReconciles(t *testing.T) {
 		return texts["windlass/templates/NOTES.txt"]
 	}
 	everywhere, limited := notes(nil), notes(map[string]any{"watchNamespace": "shop"})
-	for _, want := range []string{"delete platforms --all\n", "databases --all --all-namespaces\n", "ops and kube-system."} {
+	for _, want := range []string{
+		"delete platforms --all\n", "databases --all --all-namespaces\n", "ops and kube-system.",
+	} {
 		if !strings.Contains(everywhere, want) || strings.Contains(limited, want) {
 			t.Errorf("%q must be in the notes for all namespaces, and not in those for one:\n%s\n%s", want, everywhere, limited)
 		}
@@ -196,7 +227,8 @@ func TestNotesNameOnlyWhatTheReleaseReconciles(t *testing.T) {
 	if want := "databases --all --namespace shop\n"; !strings.Contains(limited, want) {
 		t.Errorf("%q is missing in:\n%s", want, limited)
 	}
-	if want, with := "windlass-controller-shards", notes(map[string]any{"shards": int64(12)}); !strings.Contains(with, want) || strings.Contains(everywhere, want) {
+	if want, with := "windlass-controller-shards", notes(map[string]any{"shards": int64(12)}); !strings.Contains(with,
+		want) || strings.Contains(everywhere, want) {
 		t.Errorf("%q must be in the notes with shards, and not in those without:\n%s\n%s", want, with, everywhere)
 	}
 }

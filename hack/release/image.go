@@ -102,7 +102,9 @@ func (m *made) add(ctx context.Context, platform v1.Platform) error {
 	if image, err = mutate.ConfigFile(image, config); err != nil {
 		return fmt.Errorf("setting the configuration of the image: %w", err)
 	}
-	m.index = mutate.AppendManifests(m.index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
+	m.index = mutate.AppendManifests(m.index, mutate.IndexAddendum{
+		Add: image, Descriptor: v1.Descriptor{Platform: &platform},
+	})
 	return nil
 }
 
@@ -125,7 +127,9 @@ func (m *made) labels() map[string]string {
 func layerOf(binary []byte, modified time.Time) (v1.Layer, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: binaryPath, Mode: 0o755, Size: int64(len(binary)), ModTime: modified}); err != nil {
+	if err := w.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: binaryPath, Mode: 0o755, Size: int64(len(binary)), ModTime: modified,
+	}); err != nil {
 		return nil, err
 	}
 	if _, err := w.Write(binary); err != nil {

@@ -30,7 +30,8 @@ import (
 
 // example is what the tests build.
 var example = build{
-	Root: "../..", Name: "windlass-controller", Version: "v0.2.0-rc.1", Commit: "0123456789abcdef", Date: "2026-11-25T01:02:03+01:00",
+	Root: "../..", Name: "windlass-controller", Version: "v0.2.0-rc.1", Commit: "0123456789abcdef",
+	Date:    "2026-11-25T01:02:03+01:00",
 	LDFlags: "-s -w -X k8s.io/component-base/version.gitVersion=v0.2.0-rc.1",
 }
 
@@ -92,7 +93,8 @@ func TestTwoBuildsOfACommitAreEqual(t *testing.T) {
 func images(t *testing.T, archive string) map[string]v1.Image {
 	t.Helper()
 	directory := t.TempDir()
-	if output, err := exec.CommandContext(t.Context(), "tar", "-xf", archive, "-C", directory).CombinedOutput(); err != nil {
+	if output, err := exec.CommandContext(t.Context(), "tar", "-xf", archive, "-C",
+		directory).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
 	index, err := layout.ImageIndexFromPath(directory)
@@ -104,7 +106,8 @@ func images(t *testing.T, archive string) map[string]v1.Image {
 		t.Fatal(err)
 	}
 	// Kubernetes adds the default registry to a name without one.
-	if got, want := outer.Manifests[0].Annotations["io.containerd.image.name"], "/library/windlass-controller:v0.2.0-rc.1"; !strings.HasSuffix(got, want) {
+	got, want := outer.Manifests[0].Annotations["io.containerd.image.name"], "/library/windlass-controller:v0.2.0-rc.1"
+	if !strings.HasSuffix(got, want) {
 		t.Errorf("the archive names the image %s, want a name that ends with %s", got, want)
 	}
 	inner, err := index.ImageIndex(outer.Manifests[0].Digest)
@@ -162,21 +165,23 @@ func TestImageHasOnlyTheBinary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := v1.Config{User: "65532:65532", Entrypoint: []string{"/controller"}, WorkingDir: "/", Labels: map[string]string{
-			"org.opencontainers.image.title":       "Windlass",
-			"org.opencontainers.image.description": "A Kubernetes operator for apps, PostgreSQL databases and commands",
-			"org.opencontainers.image.url":         "https://windlass.dev",
-			"org.opencontainers.image.licenses":    "Apache-2.0",
-			"org.opencontainers.image.version":     "v0.2.0-rc.1",
-			"org.opencontainers.image.revision":    "0123456789abcdef",
-			"org.opencontainers.image.created":     "2026-11-25T00:02:03Z",
-		}}
+		want := v1.Config{User: "65532:65532", Entrypoint: []string{"/controller"}, WorkingDir: "/",
+			Labels: map[string]string{
+				"org.opencontainers.image.title":       "Windlass",
+				"org.opencontainers.image.description": "A Kubernetes operator for apps, PostgreSQL databases and commands",
+				"org.opencontainers.image.url":         "https://windlass.dev",
+				"org.opencontainers.image.licenses":    "Apache-2.0",
+				"org.opencontainers.image.version":     "v0.2.0-rc.1",
+				"org.opencontainers.image.revision":    "0123456789abcdef",
+				"org.opencontainers.image.created":     "2026-11-25T00:02:03Z",
+			}}
 		if diff := cmp.Diff(want, config.Config); diff != "" {
 			t.Errorf("configuration for %s (-want +got):\n%s", platform, diff)
 		}
 		header, binary := onlyFile(t, image)
 		if header.Name != "controller" || header.Mode != 0o755 {
-			t.Errorf("the image for %s has file %s with mode %o, want controller with mode 755", platform, header.Name, header.Mode)
+			t.Errorf("the image for %s has file %s with mode %o, want controller with mode 755", platform, header.Name,
+				header.Mode)
 		}
 		checkBinary(t, binary, machines[platform])
 	}
@@ -217,7 +222,9 @@ func TestSBOMNamesEveryModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted := []string{"pkg:golang/windlass.dev/windlass@v0.2.0-rc.1", "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}
+	wanted := []string{
+		"pkg:golang/windlass.dev/windlass@v0.2.0-rc.1", "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go"),
+	}
 	for _, module := range info.Deps {
 		wanted = append(wanted, "pkg:golang/"+module.Path+"@"+module.Version)
 	}
@@ -241,7 +248,8 @@ func TestDockerfileGivesTheSameBinary(t *testing.T) {
 	source := t.TempDir()
 	for _, copied := range regexp.MustCompile(`(?m)^COPY ([a-z. ]+) \S+$`).FindAllStringSubmatch(string(dockerfile), -1) {
 		for _, name := range strings.Fields(copied[1]) {
-			if output, err := exec.CommandContext(t.Context(), "cp", "-r", filepath.Join("../..", name), source).CombinedOutput(); err != nil {
+			if output, err := exec.CommandContext(t.Context(), "cp", "-r", filepath.Join("../..", name),
+				source).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, output)
 			}
 		}
@@ -252,7 +260,8 @@ func TestDockerfileGivesTheSameBinary(t *testing.T) {
 	}
 	target := filepath.Join(source, "binary")
 	build := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(command[1], "-o /controller", "-o "+target))
-	build.Dir, build.Env = source, append(os.Environ(), "LDFLAGS="+example.LDFlags, "GOOS=linux", "GOARCH=amd64", "GOAMD64=v1")
+	build.Dir = source
+	build.Env = append(os.Environ(), "LDFLAGS="+example.LDFlags, "GOOS=linux", "GOARCH=amd64", "GOAMD64=v1")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}

@@ -66,7 +66,8 @@ type target struct {
 
 // parse adds the flags of a target to flags, and parses args.
 func (t *target) parse(flags *flag.FlagSet, args []string) error {
-	flags.StringVar(&t.version, "version", "", "Version of the operator, such as v0.2.0, which is the tag of the image. Required.")
+	flags.StringVar(&t.version, "version", "", "Version of the operator, such as v0.2.0, which is the tag of the "+
+		"image. Required.")
 	flags.StringVar(&t.image, "name", defaultName, "Name of the image, without a tag.")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -87,7 +88,8 @@ func runImage(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&b.Date, "date", "", "Time of the commit, in RFC 3339. Required.")
 	flags.StringVar(&b.LDFlags, "ldflags", "", "Flags of the linker.")
 	directory := flags.String("out", "dist", "Directory of the archive and the SBOM.")
-	push := flags.String("push", "", "Name and tag under which the image is pushed to a registry, with the credentials of `docker login`. Empty means not to push.")
+	push := flags.String("push", "", "Name and tag under which the image is pushed to a registry, with the "+
+		"credentials of `docker login`. Empty means not to push.")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -31,7 +31,8 @@ func runManifests(_ context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if text, err = replaceOnce(text, "image: "+defaultName+":latest\n", fmt.Sprintf("image: %s:%s\n", t.image, t.version)); err != nil {
+	if text, err = replaceOnce(text, "image: "+defaultName+":latest\n",
+		fmt.Sprintf("image: %s:%s\n", t.image, t.version)); err != nil {
 		return fmt.Errorf("setting the image in %s, whose kustomization.yaml must not be changed: %w", *source, err)
 	}
 	if err := os.WriteFile(*path, []byte(text), 0o644); err != nil {

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestPrometheusOperatorReadsManifests decodes the manifests with the types of the Prometheus operator, which reject unknown
-// fields.
+// TestPrometheusOperatorReadsManifests decodes the manifests with the types of the Prometheus operator, which reject
+// unknown fields.
 func TestPrometheusOperatorReadsManifests(t *testing.T) {
 	all := kustomized(t, "monitoring")
 	decode := func(name string, into any) {
@@ -28,7 +28,8 @@ func TestPrometheusOperatorReadsManifests(t *testing.T) {
 	decode("PrometheusRule windlass-system windlass", &rules)
 
 	if len(monitor.Spec.PodMetricsEndpoints) != 1 || len(rules.Spec.Groups) != 2 {
-		t.Fatalf("there are %d endpoints and %d groups of rules", len(monitor.Spec.PodMetricsEndpoints), len(rules.Spec.Groups))
+		t.Fatalf("there are %d endpoints and %d groups of rules", len(monitor.Spec.PodMetricsEndpoints),
+			len(rules.Spec.Groups))
 	}
 	deployment := all["Deployment windlass-system windlass-controller"]
 	labels, _, _ := unstructured.NestedStringMap(deployment, "spec", "template", "metadata", "labels")
@@ -49,11 +50,15 @@ func TestPrometheusOperatorReadsManifests(t *testing.T) {
 }
 
 func TestChartAddsLabelsToWhatPrometheusSelects(t *testing.T) {
-	all, err := render(t, map[string]any{"monitoring": map[string]any{"enabled": true, "labels": map[string]any{"release": "prometheus"}}})
+	all, err := render(t, map[string]any{
+		"monitoring": map[string]any{"enabled": true, "labels": map[string]any{"release": "prometheus"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"PodMonitor windlass-system windlass-controller", "PrometheusRule windlass-system windlass"} {
+	for _, name := range []string{
+		"PodMonitor windlass-system windlass-controller", "PrometheusRule windlass-system windlass",
+	} {
 		labels := (&unstructured.Unstructured{Object: all[name]}).GetLabels()
 		if labels["release"] != "prometheus" || labels["app.kubernetes.io/name"] != "windlass" {
 			t.Errorf("%s has the labels %v", name, labels)

@@ -34,7 +34,8 @@ func runNotes(_ context.Context, args []string, out io.Writer) error {
 // relativeLink matches a link to a file of the repository. The notes are read elsewhere, and have the text of the link.
 var relativeLink = regexp.MustCompile(`\[([^\]]+)\]\([^):]+\)`)
 
-// sectionOf returns the text of a version in a changelog, without its heading. A pre-release has the section Unreleased.
+// sectionOf returns the text of a version in a changelog, without its heading. A pre-release has the section
+// Unreleased.
 func sectionOf(changelog, version string) (string, error) {
 	const heading = "\n## ["
 	title := strings.TrimPrefix(version, "v")
@@ -43,7 +44,8 @@ func sectionOf(changelog, version string) (string, error) {
 	}
 	_, after, found := strings.Cut("\n"+changelog, heading+title+"]")
 	if !found {
-		return "", fmt.Errorf("no section for version %s: rename the section Unreleased to [%s] with the date", version, title)
+		return "", fmt.Errorf("no section for version %s: rename the section Unreleased to [%s] with the date", version,
+			title)
 	}
 	_, section, _ := strings.Cut(after, "\n")
 	section, _, _ = strings.Cut("\n"+section, heading)

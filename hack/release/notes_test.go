@@ -8,12 +8,15 @@ import (
 )
 
 func TestSectionOfChangelog(t *testing.T) {
-	const changelog = "# Changelog\n\n## [Unreleased]\n\n* next\n\n## [0.2.0] - 2026-11-25\n\n### Added\n\n* two\n\n## [0.1.0] - 2026-01-01\n\n* one\n\n## [0.0.1] - 2025-01-01\n"
+	const changelog = "# Changelog\n\n## [Unreleased]\n\n* next\n\n## [0.2.0] - 2026-11-25\n\n### Added\n\n* " +
+		"two\n\n## [0.1.0] - 2026-01-01\n\n* one\n\n## [0.0.1] - 2025-01-01\n"
 	for name, c := range map[string]struct{ version, want, failure string }{
-		"a version":                       {"v0.2.0", "### Added\n\n* two\n", ""},
-		"the first version":               {"v0.1.0", "* one\n", ""},
-		"a release candidate":             {"v0.3.0-rc.1", "* next\n", ""},
-		"a version that has no section":   {"v0.3.0", "", "no section for version v0.3.0: rename the section Unreleased to [0.3.0] with the date"},
+		"a version":           {"v0.2.0", "### Added\n\n* two\n", ""},
+		"the first version":   {"v0.1.0", "* one\n", ""},
+		"a release candidate": {"v0.3.0-rc.1", "* next\n", ""},
+		"a version that has no section": {
+			"v0.3.0", "", "no section for version v0.3.0: rename the section Unreleased to [0.3.0] with the date",
+		},
 		"a version with an empty section": {"v0.0.1", "", "the section of version v0.0.1 is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {

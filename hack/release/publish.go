@@ -41,7 +41,8 @@ func publish(ctx context.Context, m *made, directory, push string, out io.Writer
 	if err != nil {
 		return fmt.Errorf("reading the name to push to: %w", err)
 	}
-	if err := remote.WriteIndex(tag, m.index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+	if err := remote.WriteIndex(tag, m.index, remote.WithContext(ctx),
+		remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
 		return fmt.Errorf("pushing the image to %s: %w", tag, err)
 	}
 	fmt.Fprintf(out, "pushed %s; to name it by its digest: %s\n", tag, tag.Context().Digest(digest.String()))
@@ -96,13 +97,17 @@ func archiveDirectory(directory, path string, modified time.Time) (err error) {
 			return err
 		}
 		if entry.IsDir() {
-			return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: filepath.ToSlash(inside) + "/", Mode: 0o755, ModTime: modified})
+			return w.WriteHeader(&tar.Header{
+				Typeflag: tar.TypeDir, Name: filepath.ToSlash(inside) + "/", Mode: 0o755, ModTime: modified,
+			})
 		}
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: filepath.ToSlash(inside), Mode: 0o644, Size: int64(len(content)), ModTime: modified}); err != nil {
+		if err := w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: filepath.ToSlash(inside), Mode: 0o644, Size: int64(len(content)), ModTime: modified,
+		}); err != nil {
 			return err
 		}
 		_, err = w.Write(content)

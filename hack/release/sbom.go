@@ -16,8 +16,8 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
-// writeSBOM writes an SPDX document that lists the Go modules in the image. It reads them from the build information of the
-// binaries.
+// writeSBOM writes an SPDX document that lists the Go modules in the image. It reads them from the build information of
+// the binaries.
 func (m *made) writeSBOM(path, digest string) error {
 	modules, err := m.modules()
 	if err != nil {
@@ -33,7 +33,9 @@ func (m *made) writeSBOM(path, digest string) error {
 		DocumentName:      m.Name + ":" + m.Version,
 		DocumentNamespace: "https://windlass.dev/spdx/" + m.Version + "/" + strings.TrimPrefix(digest, "sha256:"),
 		CreationInfo: &v2_3.CreationInfo{
-			Created: m.created.Format(time.RFC3339), Creators: []common.Creator{{CreatorType: "Tool", Creator: "windlass-release"}},
+			Created: m.created.Format(time.RFC3339), Creators: []common.Creator{
+				{CreatorType: "Tool", Creator: "windlass-release"},
+			},
 		},
 		Packages:      []*v2_3.Package{image},
 		Relationships: []*v2_3.Relationship{relation("DOCUMENT", common.TypeRelationshipDescribe, "Image")},
@@ -41,7 +43,8 @@ func (m *made) writeSBOM(path, digest string) error {
 	for _, module := range modules {
 		added := packageOf(module)
 		document.Packages = append(document.Packages, added)
-		document.Relationships = append(document.Relationships, relation("Image", common.TypeRelationshipContains, string(added.PackageSPDXIdentifier)))
+		document.Relationships = append(document.Relationships,
+			relation("Image", common.TypeRelationshipContains, string(added.PackageSPDXIdentifier)))
 	}
 	file, err := os.Create(path)
 	if err != nil {
@@ -54,8 +57,8 @@ func (m *made) writeSBOM(path, digest string) error {
 	return file.Close()
 }
 
-// modules returns the Go modules of the binaries for all platforms, in lexical order. They include the main module and the
-// standard library.
+// modules returns the Go modules of the binaries for all platforms, in lexical order. They include the main module and
+// the standard library.
 func (m *made) modules() ([]debug.Module, error) {
 	all := map[debug.Module]bool{}
 	for platform, binary := range m.binaries {
@@ -76,7 +79,9 @@ func (m *made) modules() ([]debug.Module, error) {
 	for module := range all {
 		modules = append(modules, module)
 	}
-	slices.SortFunc(modules, func(a, b debug.Module) int { return strings.Compare(a.Path+"@"+a.Version, b.Path+"@"+b.Version) })
+	slices.SortFunc(modules, func(a, b debug.Module) int {
+		return strings.Compare(a.Path+"@"+a.Version, b.Path+"@"+b.Version)
+	})
 	return modules, nil
 }
 

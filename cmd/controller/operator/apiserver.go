@@ -30,14 +30,17 @@ func APIServers(ctx context.Context, config *rest.Config, env func(string) strin
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	var all []netip.AddrPort
-	for _, at := range [][2]string{{server.Hostname(), port}, {env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT")}} {
+	for _, at := range [][2]string{
+		{server.Hostname(), port}, {env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT")},
+	} {
 		number, err := strconv.ParseUint(at[1], 10, 16)
 		if err != nil {
 			continue // the variables are not set outside of a Pod
 		}
 		addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", at[0])
 		if err != nil {
-			klog.FromContext(ctx).Error(err, "Looking up the API server failed; connections of ExternalDatabases to its addresses are not blocked", "host", at[0])
+			klog.FromContext(ctx).Error(err, "Looking up the API server failed; connections of ExternalDatabases to "+
+				"its addresses are not blocked", "host", at[0])
 		}
 		for _, address := range addresses {
 			all = append(all, netip.AddrPortFrom(address.Unmap(), uint16(number)))

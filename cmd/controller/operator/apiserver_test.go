@@ -18,9 +18,15 @@ func TestAPIServers(t *testing.T) {
 		"a URL without port": {host: "https://10.0.0.1", want: []string{"10.0.0.1:443"}},
 		"IPv6":               {host: "https://[2001:db8::1]:6443", want: []string{"[2001:db8::1]:6443"}},
 		"a host and port":    {host: "10.0.0.1:8080", want: []string{"10.0.0.1:8080"}},
-		"a Pod":              {host: "https://10.96.0.1:443", env: map[string]string{"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}, want: []string{"10.96.0.1:443", "10.96.0.1:443"}},
+		"a Pod": {
+			host: "https://10.96.0.1:443", env: map[string]string{
+				"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443",
+			}, want: []string{"10.96.0.1:443", "10.96.0.1:443"},
+		},
 		"a kubeconfig in a Pod": {
-			host: "https://10.0.0.1:6443", env: map[string]string{"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"},
+			host: "https://10.0.0.1:6443", env: map[string]string{
+				"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443",
+			},
 			want: []string{"10.0.0.1:6443", "10.96.0.1:443"},
 		},
 		"a name that is none": {host: "https://no-such-host.invalid"},
@@ -39,7 +45,9 @@ func TestAPIServers(t *testing.T) {
 			}
 		})
 	}
-	if _, err := APIServers(t.Context(), &rest.Config{Host: "https://%zz"}, func(string) string { return "" }); err == nil {
+	if _, err := APIServers(t.Context(), &rest.Config{Host: "https://%zz"}, func(string) string {
+		return ""
+	}); err == nil {
 		t.Error("a URL that is none is read")
 	}
 }

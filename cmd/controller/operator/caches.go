@@ -19,7 +19,8 @@ type Caches struct {
 type CacheOptions struct {
 	// Namespace is the namespace of all objects. Empty means all namespaces.
 	Namespace string
-	// Shard limits the caches to the objects of a shard: to its namespaces, the objects in them, and the Platforms for them.
+	// Shard limits the caches to the objects of a shard: to its namespaces, the objects in them, and the Platforms for
+	// them.
 	Shard sharded.Filter
 	// Packers may be shared by the caches of several shards. Nil means that these caches have their own.
 	Packers *packed.Packers

@@ -16,10 +16,12 @@ import (
 	"windlass.dev/windlass/pkg/sharding/sharded"
 )
 
-// TestCachesOfShardSelectObjectsOnTheServer starts caches of all kinds of factories, and records the shard selector of the
-// first request for each resource. The API server cannot select cluster-scoped objects by namespace.
+// TestCachesOfShardSelectObjectsOnTheServer starts caches of all kinds of factories, and records the shard selector of
+// the first request for each resource. The API server cannot select cluster-scoped objects by namespace.
 func TestCachesOfShardSelectObjectsOnTheServer(t *testing.T) {
-	selector := sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.namespace", Start: "0x0000000000000000", End: "0x8000000000000000"})
+	selector := sharding.NewSelector(sharding.ShardRangeRequirement{
+		Key: "object.metadata.namespace", Start: "0x0000000000000000", End: "0x8000000000000000",
+	})
 	want := map[string]string{
 		"secrets": selector.String(), "deployments": selector.String(), "configmaps": selector.String(),
 		"pods": selector.String(), "ats": selector.String(), "apps": selector.String(), "platforms": "", "namespaces": "",

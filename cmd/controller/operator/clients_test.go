@@ -52,7 +52,8 @@ func TestEveryClientTimesOutWithoutResponse(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, request := range requests(t.Context(), c) {
-			if err := request(); err == nil || !strings.Contains(err.Error(), "the API server did not send a complete response") {
+			if err := request(); err == nil ||
+				!strings.Contains(err.Error(), "the API server did not send a complete response") {
 				t.Errorf("a request of client %s ended with: %v", name, err)
 			}
 		}
@@ -64,11 +65,13 @@ type refusal struct{ error }
 
 func (r refusal) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.error }
 
-// TestFenceGuardsEveryClientOfKinds sends a request with each client through a fence that refuses all. Events are writes too: a process that has
-// lost its Leases must not create any.
+// TestFenceGuardsEveryClientOfKinds sends a request with each client through a fence that refuses all. Events are
+// writes too: a process that has lost its Leases must not create any.
 func TestFenceGuardsEveryClientOfKinds(t *testing.T) {
 	fenced, passed := errors.New("fenced"), errors.New("passed")
-	c, err := operator.NewClients(&rest.Config{Host: "http://nowhere", Transport: refusal{passed}, QPS: -1}, func(http.RoundTripper) http.RoundTripper { return refusal{fenced} })
+	c, err := operator.NewClients(&rest.Config{
+		Host: "http://nowhere", Transport: refusal{passed}, QPS: -1,
+	}, func(http.RoundTripper) http.RoundTripper { return refusal{fenced} })
 	if err != nil {
 		t.Fatal(err)
 	}

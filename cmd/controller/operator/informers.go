@@ -48,13 +48,18 @@ func (f shardInformers) Cnat() cnat.Interface { return cnat.New(f, f.namespace, 
 // Windlass implements externalversions.SharedInformerFactory.
 func (f shardInformers) Windlass() windlass.Interface { return windlass.New(f, f.namespace, nil) }
 
-// InformerFor implements externalversions.SharedInformerFactory. The methods for API groups create their informers with it.
-func (f shardInformers) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+// InformerFor implements externalversions.SharedInformerFactory. The methods for API groups create their informers with
+// it.
+func (f shardInformers) InformerFor(
+	obj runtime.Object, _ internalinterfaces.NewInformerFunc,
+) cache.SharedIndexInformer {
 	shard := f.shard
 	if _, ok := obj.(*v1alpha1.Platform); ok {
 		shard = shard.Of(platformNamespace)
 	}
-	return f.SharedInformerFactory.InformerFor(obj, func(client versioned.Interface, _ time.Duration) cache.SharedIndexInformer {
+	return f.SharedInformerFactory.InformerFor(obj, func(
+		client versioned.Interface, _ time.Duration,
+	) cache.SharedIndexInformer {
 		return shard.Informer(client.WindlassV1alpha1().RESTClient(), scheme.Scheme, obj, f.namespace, nil)
 	})
 }

@@ -101,7 +101,8 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 		Unconverted: []*controller.Controller{apps, databases, externalDatabases},
 	}
 	if o.Namespace != "" {
-		klog.FromContext(ctx).Info("Not reconciling Platforms, because they are cluster-scoped and --namespace limits the operator to one namespace", "namespace", o.Namespace)
+		klog.FromContext(ctx).Info("Not reconciling Platforms, because they are cluster-scoped and --namespace "+
+			"limits the operator to one namespace", "namespace", o.Namespace)
 		return served, nil
 	}
 	platforms, err := platform.New(in, with, platform.Options{OwnNamespaces: o.OwnNamespaces})
@@ -119,7 +120,8 @@ func podConnector(o Options) (database.Connector, error) {
 		return o.DatabaseConnector, nil
 	}
 	return postgresql.NewConnector(postgresql.Options{
-		APIServers: o.ExternalDatabases.APIServers, Workers: o.ExternalDatabases.Workers, Observe: o.ExternalDatabases.Observe,
+		APIServers: o.ExternalDatabases.APIServers, Workers: o.ExternalDatabases.Workers,
+		Observe: o.ExternalDatabases.Observe,
 	})
 }
 

@@ -24,8 +24,8 @@ var weighed = []schema.GroupVersionResource{
 	v1alpha1.SchemeGroupVersion.WithResource("externaldatabases"),
 }
 
-// Weigh returns the number of objects of the kinds in each namespace. It reads their metadata, a page at a time. If some kinds
-// cannot be listed, it counts the others. It returns an error if no kind can be listed, or if ctx ends.
+// Weigh returns the number of objects of the kinds in each namespace. It reads their metadata, a page at a time. If
+// some kinds cannot be listed, it counts the others. It returns an error if no kind can be listed, or if ctx ends.
 func Weigh(ctx context.Context, client metadata.Interface) (map[string]int, error) {
 	weights, failed := map[string]int{}, []error{}
 	for _, resource := range weighed {

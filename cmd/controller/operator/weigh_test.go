@@ -15,7 +15,9 @@ import (
 // object returns the metadata of an object.
 func object(apiVersion, kind, namespace, name string) runtime.Object {
 	return &metav1.PartialObjectMetadata{
-		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}, ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name,
+		},
 	}
 }
 
@@ -33,10 +35,13 @@ func TestWeighCountsObjectsOfKindsThatCanBeListed(t *testing.T) {
 			scheme := metadatafake.NewTestScheme()
 			controllertest.ErrorContains(t, "", metav1.AddMetaToScheme(scheme))
 			client := metadatafake.NewSimpleMetadataClient(scheme,
-				object("cnat.programming-kubernetes.info/v1", "At", "shop", "at"), object("windlass.dev/v1alpha1", "App", "shop", "web"),
+				object("cnat.programming-kubernetes.info/v1", "At", "shop", "at"),
+				object("windlass.dev/v1alpha1", "App", "shop", "web"),
 				object("windlass.dev/v1alpha1", "Database", "shop", "db"), object("windlass.dev/v1alpha1", "App", "blog", "web"))
 			if c.refused != "" {
-				client.PrependReactor("list", c.refused, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no") })
+				client.PrependReactor("list", c.refused, func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, errors.New("no")
+				})
 			}
 			got, err := Weigh(t.Context(), client)
 			controllertest.ErrorContains(t, c.err, err)

@@ -14,7 +14,9 @@ var events = schema.GroupVersionResource{Version: "v1", Resource: "events"}
 
 // ReadWarnings adds the Warning Events of the namespace to all. Without the right to list Events, it adds none.
 func (r Reader) ReadWarnings(ctx context.Context, namespace string, all *Objects) error {
-	list, err := r.Dynamic.Resource(events).Namespace(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=Warning"})
+	list, err := r.Dynamic.Resource(events).Namespace(namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "type=Warning",
+	})
 	ok, err := all.allowed(events, err)
 	if !ok {
 		return err
@@ -28,8 +30,8 @@ func (o *Objects) warning(about *unstructured.Unstructured) string {
 	return o.warningSince(about, "")
 }
 
-// warningSince returns the message of the last Warning about an object at a time or later, or "". The time has the format
-// of the API, whose texts have the order of the times.
+// warningSince returns the message of the last Warning about an object at a time or later, or "". The time has the
+// format of the API, whose texts have the order of the times.
 func (o *Objects) warningSince(about *unstructured.Unstructured, last string) (message string) {
 	for i := range o.warnings {
 		event := &o.warnings[i]
@@ -47,8 +49,8 @@ func (o *Objects) warningSince(about *unstructured.Unstructured, last string) (m
 	return message
 }
 
-// below returns the problem of the first Pod or volume that an object owns, directly or not. found is false if none has a
-// problem.
+// below returns the problem of the first Pod or volume that an object owns, directly or not. found is false if none has
+// a problem.
 func below(obj *unstructured.Unstructured, all *Objects) (problem Cause, found bool) {
 	for _, child := range all.OwnedBy(obj) {
 		if IsOwn(child.GroupVersionKind()) {
@@ -87,7 +89,8 @@ func failedPod(obj *unstructured.Unstructured, all *Objects) (name string) {
 func trouble(obj *unstructured.Unstructured, all *Objects) string {
 	switch obj.GetKind() {
 	case "Pod":
-		if phase := text(obj, "status", "phase"); phase == podFailed || phase == "Succeeded" || obj.GetDeletionTimestamp() != nil {
+		phase := text(obj, "status", "phase")
+		if phase == podFailed || phase == "Succeeded" || obj.GetDeletionTimestamp() != nil {
 			return "" // the operator says how it ended, or replaces it
 		}
 		if scheduled, ok := condition(obj, "PodScheduled"); ok && scheduled.Status == metav1.ConditionFalse {

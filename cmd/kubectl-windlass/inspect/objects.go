@@ -112,7 +112,8 @@ func (o *Objects) allowed(resource schema.GroupVersionResource, err error) (bool
 		o.Denied.Insert(resource.GroupResource().String())
 		return false, nil
 	case apierrors.IsNotFound(err) && slices.Contains(Kinds, resource):
-		return false, fmt.Errorf("the CustomResourceDefinitions of Windlass are not installed in this cluster: the API server does not know %s", resource.GroupResource())
+		return false, fmt.Errorf("the CustomResourceDefinitions of Windlass are not installed in this cluster: the "+
+			"API server does not know %s", resource.GroupResource())
 	case apierrors.IsNotFound(err):
 		return false, nil
 	}
@@ -175,8 +176,11 @@ func condition(obj *unstructured.Unstructured, kind string) (found metav1.Condit
 			continue
 		}
 		get := func(name string) string { value, _ := fields[name].(string); return value }
-		found = metav1.Condition{Type: kind, Status: metav1.ConditionStatus(get("status")), Reason: get("reason"), Message: get("message")}
-		_ = found.LastTransitionTime.UnmarshalQueryParameter(get("lastTransitionTime")) // it stays zero if it cannot be parsed
+		found = metav1.Condition{
+			Type: kind, Status: metav1.ConditionStatus(get("status")), Reason: get("reason"), Message: get("message"),
+		}
+		// it stays zero if it cannot be parsed
+		_ = found.LastTransitionTime.UnmarshalQueryParameter(get("lastTransitionTime"))
 		return found, true
 	}
 	return found, false

@@ -21,8 +21,8 @@ type State struct {
 	Created       time.Time
 }
 
-// Own returns the states of the objects of Windlass in a namespace, or in all namespaces if namespace is empty, and of all
-// Platforms. denied are the resources that the user may not list.
+// Own returns the states of the objects of Windlass in a namespace, or in all namespaces if namespace is empty, and of
+// all Platforms. denied are the resources that the user may not list.
 func (r Reader) Own(ctx context.Context, namespace string) (all []State, denied sets.Set[string], err error) {
 	found := &Objects{Denied: sets.New[string]()}
 	for _, resource := range Kinds {
@@ -45,7 +45,8 @@ func (r Reader) Own(ctx context.Context, namespace string) (all []State, denied 
 			}
 			degraded, _ := condition(obj, conditions.Degraded)
 			all = append(all, State{
-				Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), Ready: string(ready.Status), Phase: phase(obj),
+				Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), Ready: string(ready.Status),
+				Phase:  phase(obj),
 				Reason: ready.Reason, Degraded: degraded.Status == metav1.ConditionTrue, Created: obj.GetCreationTimestamp().Time,
 			})
 		}

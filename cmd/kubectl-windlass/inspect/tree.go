@@ -154,7 +154,8 @@ func podReason(pod *unstructured.Unstructured) string {
 				continue
 			}
 			for _, state := range []string{"waiting", "terminated"} {
-				if reason, _, _ := unstructured.NestedString(fields, "state", state, "reason"); reason != "" && reason != "Completed" {
+				if reason, _, _ := unstructured.NestedString(fields, "state", state, "reason"); reason != "" &&
+					reason != "Completed" {
 					return reason
 				}
 			}

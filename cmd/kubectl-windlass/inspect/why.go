@@ -96,8 +96,11 @@ func (e *Explanation) look(root *unstructured.Unstructured, all *Objects) {
 	}
 }
 
-// waitsFor returns the object that obj waits for, and a text about the wait. next is nil if obj itself is the root cause.
-func waitsFor(obj *unstructured.Unstructured, reason string, all *Objects) (next *unstructured.Unstructured, via string) {
+// waitsFor returns the object that obj waits for, and a text about the wait. next is nil if obj itself is the root
+// cause.
+func waitsFor(
+	obj *unstructured.Unstructured, reason string, all *Objects,
+) (next *unstructured.Unstructured, via string) {
 	switch obj.GetKind() {
 	case "Platform":
 		return failingComponent(obj, all)
@@ -123,8 +126,8 @@ func waitsFor(obj *unstructured.Unstructured, reason string, all *Objects) (next
 	return nil, ""
 }
 
-// failingComponent returns the child of the component that holds a Platform up: the first component with a problem of its
-// own or, if there is none, the first component that is not Ready.
+// failingComponent returns the child of the component that holds a Platform up: the first component with a problem of
+// its own or, if there is none, the first component that is not Ready.
 func failingComponent(platform *unstructured.Unstructured, all *Objects) (next *unstructured.Unstructured, via string) {
 	status, _, _ := unstructured.NestedSlice(platform.Object, "status", "components")
 	var waiting string
@@ -184,8 +187,8 @@ func Advice(reason, message string) string {
 // tableLinks matches links to tables of docs/messages.md.
 var tableLinks = regexp.MustCompile(`\[([^]]*)\]\(#[^)]*\)`)
 
-// isBetter reports whether the advice of m is preferred to the advice of other: advice without a link first, and then the
-// longer template.
+// isBetter reports whether the advice of m is preferred to the advice of other: advice without a link first, and then
+// the longer template.
 func isBetter(m, other *controller.Message) bool {
 	if refers := tableLinks.MatchString(m.Advice); refers != tableLinks.MatchString(other.Advice) {
 		return !refers

@@ -26,7 +26,9 @@ func (p *Planner) Apply(ctx context.Context, mapping *meta.RESTMapping, obj *uns
 	}
 	live, err := client.Get(ctx, obj.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = client.Create(ctx, modified, metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict})
+		_, err = client.Create(ctx, modified, metav1.CreateOptions{
+			FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict,
+		})
 		return err
 	}
 	if err != nil {
@@ -39,7 +41,9 @@ func (p *Planner) Apply(ctx context.Context, mapping *meta.RESTMapping, obj *uns
 	if string(patch) == "{}" {
 		return nil
 	}
-	_, err = client.Patch(ctx, obj.GetName(), kind, patch, metav1.PatchOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict})
+	_, err = client.Patch(ctx, obj.GetName(), kind, patch, metav1.PatchOptions{
+		FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict,
+	})
 	return err
 }
 

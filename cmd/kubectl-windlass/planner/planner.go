@@ -1,5 +1,5 @@
-// Package planner plans what the operator would do in a cluster: it runs the operator's own controllers on the clients of
-// package plan.
+// Package planner plans what the operator would do in a cluster: it runs the operator's own controllers on the clients
+// of package plan.
 package planner
 
 import (
@@ -114,7 +114,8 @@ func (p *Planner) IsLastRefusal(err error) bool {
 		return false
 	}
 	refused := writes[len(writes)-1].Err
-	return refused != nil && apierrors.ReasonForError(refused) == apierrors.ReasonForError(err) && refused.Error() == err.Error()
+	return refused != nil && apierrors.ReasonForError(refused) == apierrors.ReasonForError(err) &&
+		refused.Error() == err.Error()
 }
 
 // Writes returns the planned writes in order.

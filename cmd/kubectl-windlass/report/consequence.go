@@ -37,7 +37,8 @@ func consequence(w *plan.Write) string {
 
 // isDeletion reports whether a write requests a deletion that does not happen at once.
 func isDeletion(w *plan.Write) bool {
-	return w.Before != nil && w.After != nil && w.After.GetDeletionTimestamp() != nil && w.Before.GetDeletionTimestamp() == nil
+	return w.Before != nil && w.After != nil && w.After.GetDeletionTimestamp() != nil &&
+		w.Before.GetDeletionTimestamp() == nil
 }
 
 func deletion(w *plan.Write) string {

@@ -21,8 +21,8 @@ func isRetried(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }
 
-// refusal returns the error of a refused write. The API server quotes fields of an object in its messages, so refusal shows
-// only the names of the fields of a Secret.
+// refusal returns the error of a refused write. The API server quotes fields of an object in its messages, so refusal
+// shows only the names of the fields of a Secret.
 func refusal(w *plan.Write) string {
 	if w.Resource.Resource != "secrets" {
 		return w.Err.Error()
@@ -90,7 +90,10 @@ func visible(obj *unstructured.Unstructured) map[string]any {
 	}
 	fields := obj.DeepCopy().Object
 	delete(fields, "status")
-	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"} {
+	for _, field := range []string{
+		"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink", "deletionTimestamp",
+		"deletionGracePeriodSeconds",
+	} {
 		unstructured.RemoveNestedField(fields, "metadata", field)
 	}
 	for _, name := range hidden {
@@ -100,7 +103,8 @@ func visible(obj *unstructured.Unstructured) map[string]any {
 		unstructured.RemoveNestedField(fields, "metadata", "annotations")
 	}
 	if ip, _, _ := unstructured.NestedString(fields, "spec", "clusterIP"); ip != "None" && obj.GetKind() == "Service" {
-		for _, field := range []string{"clusterIP", "clusterIPs"} { // a dry run assigns an address that the Service does not get
+		// a dry run assigns an address that the Service does not get
+		for _, field := range []string{"clusterIP", "clusterIPs"} {
 			unstructured.RemoveNestedField(fields, "spec", field)
 		}
 	}

@@ -109,7 +109,8 @@ func New(writes []plan.Write, statements []planner.Statement) (Plan, error) {
 		if err != nil {
 			return p, err
 		}
-		if again := step.Error != "" && slices.Contains(p.Steps, step); shown && !again { // the operator repeats refused writes
+		// the operator repeats refused writes
+		if again := step.Error != "" && slices.Contains(p.Steps, step); shown && !again {
 			p.Steps = append(p.Steps, step)
 		}
 	}
@@ -144,7 +145,10 @@ func sql(s planner.Statement) Step {
 
 // stepOf returns the step of a write. shown is false for writes that do nothing that concerns a user.
 func stepOf(w *plan.Write) (step Step, shown bool, err error) {
-	step = Step{By: w.Writer, Verb: w.Verb, APIVersion: w.Resource.GroupVersion().String(), Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Unchecked: w.Unchecked}
+	step = Step{
+		By: w.Writer, Verb: w.Verb, APIVersion: w.Resource.GroupVersion().String(), Kind: w.Kind,
+		Namespace: w.Namespace, Name: w.Name, Unchecked: w.Unchecked,
+	}
 	if step.By == "" {
 		step.By = you
 	}

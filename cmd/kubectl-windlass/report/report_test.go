@@ -39,27 +39,50 @@ func deployment(spec string) string {
 
 func TestConsequenceSaysWhatFollows(t *testing.T) {
 	const (
-		set     = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {namespace: shop, name: db}\nspec: {replicas: 1, template: {metadata: {labels: {app.kubernetes.io/name: database}}, image: a}}\n"
+		set = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {namespace: shop, name: db}\nspec: {replicas: " +
+			"1, template: {metadata: {labels: {app.kubernetes.io/name: database}}, image: a}}\n"
 		ingress = "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {namespace: shop, name: web}\n"
-		held    = "apiVersion: windlass.dev/v1alpha1\nkind: Database\nmetadata: {namespace: shop, name: db, finalizers: [a/b]}\n"
+		held    = "apiVersion: windlass.dev/v1alpha1\nkind: Database\nmetadata: {namespace: shop, name: db, " +
+			"finalizers: [a/b]}\n"
 		outside = "apiVersion: windlass.dev/v1alpha1\nkind: ExternalDatabase\nmetadata: {}\nspec: {deletionPolicy: Delete}\n"
 	)
 	for name, c := range map[string]struct{ before, after, want string }{
-		"a new Deployment":              {"", deployment("{replicas: 2}"), "is created and starts 2 Pods"},
-		"a Deployment with a new image": {deployment("{replicas: 2, template: {image: a}}"), deployment("{replicas: 2, template: {image: b}}"), "replaces its Pods in a rolling update"},
-		"a Deployment without overlap":  {deployment("{replicas: 2, strategy: {type: Recreate}, template: {image: a}}"), deployment("{replicas: 2, strategy: {type: Recreate}, template: {image: b}}"), "stops all Pods, and then starts new Pods"},
-		"a Deployment that scales":      {deployment("{replicas: 2}"), deployment("{replicas: 5}"), "scales from 2 to 5 Pods"},
-		"a Deployment without Pods":     {deployment("{replicas: 0, template: {image: a}}"), deployment("{replicas: 0, template: {image: b}}"), "is changed, and its Pods keep running"},
-		"a StatefulSet":                 {set, strings.Replace(set, "image: a", "image: b", 1), "restarts its Pod, which runs database"},
-		"a deleted Ingress":             {ingress, "", "is deleted"},
-		"a deleted Deployment":          {deployment("{}"), "", "is deleted, with its Pods"},
-		"a deleted claim":               {"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: db}\n", "", "is deleted, with the volume and its data unless the reclaim policy of the volume is Retain"},
+		"a new Deployment": {"", deployment("{replicas: 2}"), "is created and starts 2 Pods"},
+		"a Deployment with a new image": {
+			deployment("{replicas: 2, template: {image: a}}"), deployment("{replicas: 2, template: {image: b}}"),
+			"replaces its Pods in a rolling update",
+		},
+		"a Deployment without overlap": {
+			deployment("{replicas: 2, strategy: {type: Recreate}, template: {image: a}}"),
+			deployment("{replicas: 2, strategy: {type: Recreate}, template: {image: b}}"),
+			"stops all Pods, and then starts new Pods",
+		},
+		"a Deployment that scales": {deployment("{replicas: 2}"), deployment("{replicas: 5}"), "scales from 2 to 5 Pods"},
+		"a Deployment without Pods": {
+			deployment("{replicas: 0, template: {image: a}}"), deployment("{replicas: 0, template: {image: b}}"),
+			"is changed, and its Pods keep running",
+		},
+		"a StatefulSet": {
+			set, strings.Replace(set, "image: a", "image: b", 1), "restarts its Pod, which runs database",
+		},
+		"a deleted Ingress":    {ingress, "", "is deleted"},
+		"a deleted Deployment": {deployment("{}"), "", "is deleted, with its Pods"},
+		"a deleted claim": {
+			"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: db}\n", "",
+			"is deleted, with the volume and its data unless the reclaim policy of the volume is Retain",
+		},
 		"a deleted ExternalDatabase": {
 			outside, "", "is deleted, with its roles and its database on the PostgreSQL server",
 		},
 		"an ExternalDatabase to retain": {strings.Replace(outside, "Delete", "Retain", 1), "", "is deleted"},
-		"an object with finalizers":     {held, strings.Replace(held, "name: db", "name: db, deletionTimestamp: '2026-01-01T00:00:00Z'", 1), "is deleted once its finalizers are removed: a/b"},
-		"a new finalizer":               {strings.Replace(held, ", finalizers: [a/b]", "", 1), held, "gets the finalizer a/b, so that it is not deleted before the operator has cleaned up"},
+		"an object with finalizers": {
+			held, strings.Replace(held, "name: db", "name: db, deletionTimestamp: '2026-01-01T00:00:00Z'", 1),
+			"is deleted once its finalizers are removed: a/b",
+		},
+		"a new finalizer": {
+			strings.Replace(held, ", finalizers: [a/b]", "", 1), held, "gets the finalizer a/b, so that it is not " +
+				"deleted before the operator has cleaned up",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &plan.Write{Before: object(t, c.before), After: object(t, c.after)}
@@ -76,8 +99,10 @@ func TestConsequenceSaysWhatFollows(t *testing.T) {
 }
 
 func TestDiffHidesSecretsAndDigests(t *testing.T) {
-	const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a, annotations: {kubectl.kubernetes.io/last-applied-configuration: canary}}\nstringData: {gone: canary, same: canary, other: %}\n"
-	text, err := diff(object(t, strings.Replace(secret, "%", "canary1", 1)), object(t, strings.NewReplacer("%", "canary2", "gone: canary, ", "new: canary, ").Replace(secret)))
+	const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a, annotations: " +
+		"{kubectl.kubernetes.io/last-applied-configuration: canary}}\nstringData: {gone: canary, same: canary, other: %}\n"
+	text, err := diff(object(t, strings.Replace(secret, "%", "canary1", 1)),
+		object(t, strings.NewReplacer("%", "canary2", "gone: canary, ", "new: canary, ").Replace(secret)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,17 +126,28 @@ func TestDiffHidesSecretsAndDigests(t *testing.T) {
 func TestReportHasNoMessageAboutASecret(t *testing.T) {
 	refused := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "a", nil)
 	refused.ErrStatus.Message = "canary"
-	p, err := New([]plan.Write{{Verb: "create", Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Kind: "Secret", Name: "a", Err: refused}}, nil)
+	p, err := New([]plan.Write{
+		{
+			Verb: "create", Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Kind: "Secret",
+			Name: "a", Err: refused,
+		},
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := p.Text(false); strings.Contains(text, "canary") || !strings.Contains(text, "Secret a is refused by the API server: Invalid") || p.Summary.Refused != 1 {
+	text := p.Text(false)
+	if strings.Contains(text, "canary") || !strings.Contains(text, "Secret a is refused by the API server: Invalid") ||
+		p.Summary.Refused != 1 {
 		t.Errorf("the report is\n%s", text)
 	}
 }
 
 func TestWriteThatIsRefusedAgainIsReportedOnce(t *testing.T) {
-	refused := plan.Write{Writer: "App shop/web", Verb: "create", Resource: schema.GroupVersionResource{Version: "v1", Resource: "services"}, Kind: "Service", Name: "a", Err: apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "a", nil)}
+	refused := plan.Write{
+		Writer: "App shop/web", Verb: "create", Resource: schema.GroupVersionResource{
+			Version: "v1", Resource: "services",
+		}, Kind: "Service", Name: "a", Err: apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "a", nil),
+	}
 	other := refused
 	other.Name = "b"
 	p, err := New([]plan.Write{refused, other, refused}, nil)
@@ -122,16 +158,25 @@ func TestWriteThatIsRefusedAgainIsReportedOnce(t *testing.T) {
 
 func TestRejectedMergeIsNotReportedBeforeTheNextMerge(t *testing.T) {
 	service := schema.GroupVersionResource{Version: "v1", Resource: "services"}
-	rejected := plan.Write{Writer: "App shop/web", Verb: "patch", Resource: service, Kind: "Service", Name: "web", Err: apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "web", nil)}
+	rejected := plan.Write{
+		Writer: "App shop/web", Verb: "patch", Resource: service, Kind: "Service", Name: "web",
+		Err: apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "web", nil),
+	}
 	accepted := rejected
-	accepted.Err, accepted.Before, accepted.After = nil, object(t, "kind: Service\nspec: {a: b}\n"), object(t, "kind: Service\nspec: {a: c}\n")
+	accepted.Err = nil
+	accepted.Before = object(t, "kind: Service\nspec: {a: b}\n")
+	accepted.After = object(t, "kind: Service\nspec: {a: c}\n")
 	for name, c := range map[string]struct {
 		writes []plan.Write
 		errors []string // of the steps
 	}{
-		"an accepted merge":  {[]plan.Write{rejected, rejected, accepted}, []string{""}},
-		"no accepted merge":  {[]plan.Write{rejected, rejected, rejected}, []string{rejected.Err.Error()}},
-		"another child next": {[]plan.Write{rejected, {Writer: "App shop/web", Verb: "patch", Resource: service, Name: "b"}}, []string{rejected.Err.Error(), ""}},
+		"an accepted merge": {[]plan.Write{rejected, rejected, accepted}, []string{""}},
+		"no accepted merge": {[]plan.Write{rejected, rejected, rejected}, []string{rejected.Err.Error()}},
+		"another child next": {
+			[]plan.Write{
+				rejected, {Writer: "App shop/web", Verb: "patch", Resource: service, Name: "b"},
+			}, []string{rejected.Err.Error(), ""},
+		},
 	} {
 		p, err := New(c.writes, nil)
 		var errs []string
@@ -146,9 +191,15 @@ func TestRejectedMergeIsNotReportedBeforeTheNextMerge(t *testing.T) {
 
 func TestReportKeepsTheOrderOfWritesAndStatements(t *testing.T) {
 	at := func(name string) plan.Write {
-		return plan.Write{Writer: "ExternalDatabase a/b", Verb: "create", Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Name: name, After: object(t, "kind: Secret\nmetadata: {name: "+name+"}\n")}
+		return plan.Write{
+			Writer: "ExternalDatabase a/b", Verb: "create", Resource: schema.GroupVersionResource{
+				Version: "v1", Resource: "secrets",
+			}, Name: name, After: object(t, "kind: Secret\nmetadata: {name: "+name+"}\n"),
+		}
 	}
-	p, err := New([]plan.Write{at("first"), at("last")}, []planner.Statement{{SQL: "SELECT 1", By: "ExternalDatabase a/b", After: 1}})
+	p, err := New([]plan.Write{at("first"), at("last")}, []planner.Statement{
+		{SQL: "SELECT 1", By: "ExternalDatabase a/b", After: 1},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +214,9 @@ func TestReportKeepsTheOrderOfWritesAndStatements(t *testing.T) {
 
 func TestTextHasNoControlCharacters(t *testing.T) {
 	p := Plan{
-		Steps:   []Step{{By: you, Kind: "App", Name: "a", Consequence: "is changed", Diff: "+\x1b[31m\u009b31m\u202e\n", Error: "\x07"}},
+		Steps: []Step{
+			{By: you, Kind: "App", Name: "a", Consequence: "is changed", Diff: "+\x1b[31m\u009b31m\u202e\n", Error: "\x07"},
+		},
 		Waiting: []Problem{{Object: "App a", Message: "\x1b]52;c;\x07"}}, Notes: []string{"\r"},
 	}
 	p.Fail("App", "", "b", errors.New("\x1b"))

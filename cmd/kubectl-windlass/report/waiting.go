@@ -14,7 +14,9 @@ func WaitingOf(kind string, obj controller.Object) (p Problem, ok bool) {
 	if ready == nil || ready.Status == metav1.ConditionTrue {
 		return p, false
 	}
-	return Problem{Object: nameOf(kind, obj.GetNamespace(), obj.GetName()), Reason: ready.Reason, Message: ready.Message}, true
+	return Problem{
+		Object: nameOf(kind, obj.GetNamespace(), obj.GetName()), Reason: ready.Reason, Message: ready.Message,
+	}, true
 }
 
 // Fail adds an object for which the plan lacks steps.

@@ -28,15 +28,20 @@ var longer = map[string]int{
 // server would reject the Pod. The rule is at the field itself, so that it does not affect objects that already have
 // the field.
 var useless = map[string]validation{
-	".resources.claims":           {"self.size() == 0", "resources.claims cannot be used, since the Pod has no resourceClaims"},
-	".env[].valueFrom.fileKeyRef": {"false", "fileKeyRef cannot be used, since the Pod has no volume with environment files"},
+	".resources.claims": {
+		"self.size() == 0", "resources.claims cannot be used, since the Pod has no resourceClaims",
+	},
+	".env[].valueFrom.fileKeyRef": {
+		"false", "fileKeyRef cannot be used, since the Pod has no volume with environment files",
+	},
 }
 
 type validation struct{ rule, message string }
 
 // generated is the pattern that controller-gen generates for a resource.Quantity. It matches "1e5.5", which
 // resource.ParseQuantity rejects, and "1e-100000000", for which resource.ParseQuantity takes a minute.
-const generated = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
+const generated = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))` +
+	`(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
 
 // quantity replaces the generated pattern. It matches only texts that resource.ParseQuantity can parse quickly.
 const (
@@ -46,7 +51,8 @@ const (
 
 // dateTime matches times of RFC 3339 that Go can parse. It matches no leap seconds, which Go cannot parse.
 const (
-	dateTime = `^([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|` +
+	dateTime = `^([0-9]{4}-` +
+		`((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|` +
 		`([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)` +
 		`T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	maxDateTimeLength = 40
@@ -110,7 +116,8 @@ func limitChild(parent node, name, path string) error {
 
 func limitQuantity(schema node, path string) error {
 	if schema["pattern"] != generated {
-		return fmt.Errorf("%s is an int-or-string, but does not have the pattern that controller-gen generates for a quantity", path)
+		return fmt.Errorf("%s is an int-or-string, but does not have the pattern that controller-gen generates "+
+			"for a quantity", path)
 	}
 	schema["pattern"], schema["maxLength"] = quantity, maxQuantityLength
 	return nil

@@ -120,7 +120,8 @@ func (p *prose) addMarkdown(name, content string) {
 	line, code := 1, false
 	for _, block := range strings.Split(content, "\n\n") {
 		fenced := strings.Count(block, "```")%2 == 1
-		if !code && !fenced && !strings.HasPrefix(block, "|") && !strings.HasPrefix(block, "    ") && !strings.Contains(block, "```") {
+		if !code && !fenced && !strings.HasPrefix(block, "|") && !strings.HasPrefix(block, "    ") &&
+			!strings.Contains(block, "```") {
 			p.paragraphs = add(p.paragraphs, fmt.Sprintf("%s:%d", name, line), block)
 		}
 		code = code != fenced

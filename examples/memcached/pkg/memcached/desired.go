@@ -30,11 +30,15 @@ func desiredService(s *scope) *corev1.Service {
 
 func desiredDeployment(s *scope) *appsv1.Deployment {
 	container := corev1.Container{
-		Name:           "memcached",
-		Image:          s.memcached.Spec.Image,
-		Args:           append([]string{fmt.Sprintf("--memory-limit=%d", s.memcached.Spec.MemoryMegabytes)}, strings.Fields(s.arguments)...),
-		Ports:          []corev1.ContainerPort{{Name: "memcached", ContainerPort: port}},
-		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}}},
+		Name:  "memcached",
+		Image: s.memcached.Spec.Image,
+		Args: append([]string{
+			fmt.Sprintf("--memory-limit=%d", s.memcached.Spec.MemoryMegabytes),
+		}, strings.Fields(s.arguments)...),
+		Ports: []corev1.ContainerPort{{Name: "memcached", ContainerPort: port}},
+		ReadinessProbe: &corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}},
+		},
 		SecurityContext: &corev1.SecurityContext{
 			RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](port), AllowPrivilegeEscalation: ptr.To(false),
 			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},

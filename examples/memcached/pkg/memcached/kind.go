@@ -31,7 +31,9 @@ type scope struct {
 }
 
 // Declare returns the declaration of Memcached.
-func Declare(c cluster.Cluster, client versioned.Interface, own externalversions.SharedInformerFactory) (kind controller.Kind[*v1alpha1.Memcached], err error) {
+func Declare(
+	c cluster.Cluster, client versioned.Interface, own externalversions.SharedInformerFactory,
+) (kind controller.Kind[*v1alpha1.Memcached], err error) {
 	memcacheds := own.Cache().V1alpha1().Memcacheds().Informer()
 	configMaps, err := references.NewConfigMaps(c, memcacheds, configMapsOf, argumentsIn)
 	if err != nil {

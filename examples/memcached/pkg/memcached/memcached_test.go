@@ -35,8 +35,10 @@ const (
 // example returns a Memcached as the API server stores it.
 func example() *v1alpha1.Memcached {
 	return &v1alpha1.Memcached{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "sessions", UID: "memcached-uid", ResourceVersion: "1", Generation: 1},
-		Spec:       v1alpha1.MemcachedSpec{Replicas: ptr.To[int32](2), Image: "memcached:1.6", MemoryMegabytes: 64},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "sessions", UID: "memcached-uid", ResourceVersion: "1", Generation: 1,
+		},
+		Spec: v1alpha1.MemcachedSpec{Replicas: ptr.To[int32](2), Image: "memcached:1.6", MemoryMegabytes: 64},
 	}
 }
 
@@ -57,7 +59,9 @@ func tuning(arguments string) *corev1.ConfigMap {
 
 // rollOut sets the status that the controller of the Deployment sets after the rollout.
 func rollOut(d *appsv1.Deployment) {
-	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2}
+	d.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: d.Generation, Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2,
+	}
 }
 
 func TestReconcile(t *testing.T) {
@@ -111,7 +115,8 @@ func TestReconcile(t *testing.T) {
 			args:   []string{"--memory-limit=64", "--conn-limit=512", "--threads=2"},
 		},
 		"replaces the Pods when the arguments change": {
-			memcached: withArguments(), configMap: tuning("--threads=4"), deployed: example(), change: func(*appsv1.Deployment) {},
+			memcached: withArguments(), configMap: tuning("--threads=4"), deployed: example(),
+			change: func(*appsv1.Deployment) {},
 			writes: []string{patchDeployment, updateStatus},
 			ready:  "Ready=False RollingOut: The newest Pods are being rolled out.",
 			args:   []string{"--memory-limit=64", "--threads=4"},
@@ -156,7 +161,9 @@ func newFixture(t *testing.T, configMap *corev1.ConfigMap) *fixture {
 	f := &fixture{kubefake.NewClientset(), metadatafake.NewSimpleMetadataClient(scheme)}
 	if configMap != nil {
 		err1 := f.kube.Tracker().Add(configMap)
-		err2 := f.metadata.Tracker().Add(&metav1.PartialObjectMetadata{TypeMeta: configMap.TypeMeta, ObjectMeta: configMap.ObjectMeta})
+		err2 := f.metadata.Tracker().Add(&metav1.PartialObjectMetadata{
+			TypeMeta: configMap.TypeMeta, ObjectMeta: configMap.ObjectMeta,
+		})
 		if err1 != nil || err2 != nil {
 			t.Fatal(err1, err2)
 		}
@@ -168,7 +175,9 @@ func newFixture(t *testing.T, configMap *corev1.ConfigMap) *fixture {
 func (f *fixture) reconcile(t *testing.T, m *v1alpha1.Memcached) (*v1alpha1.Memcached, []string) {
 	t.Helper()
 	client := fake.NewSimpleClientset(m)
-	c := cluster.New(f.kube, f.metadata, cluster.Options{ManagedBy: "memcached-operator", Groups: []string{v1alpha1.GroupName}, Limit: &budget.Budget{}})
+	c := cluster.New(f.kube, f.metadata, cluster.Options{
+		ManagedBy: "memcached-operator", Groups: []string{v1alpha1.GroupName}, Limit: &budget.Budget{},
+	})
 	own := externalversions.NewSharedInformerFactory(client, 0)
 	kind, err := memcached.Declare(c, client, own)
 	if err != nil {
