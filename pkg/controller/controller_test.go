@@ -77,7 +77,9 @@ func TestRequeueTimes(t *testing.T) {
 			always(controller.Result{}, nil), 24 * time.Hour, []string{"0s"},
 		},
 		"a time that was asked for is kept": {
-			always(controller.Result{RequeueAfter: 90 * time.Second}, nil), 5 * time.Minute, []string{"0s", "1m30s", "3m0s", "4m30s"},
+			always(controller.Result{RequeueAfter: 90 * time.Second}, nil), 5 * time.Minute, []string{
+				"0s", "1m30s", "3m0s", "4m30s",
+			},
 		},
 		"errors come again after 1 s, 2 s, 4 s …": {
 			always(controller.Result{}, broken), 20 * time.Second, []string{"0s", "1s", "3s", "7s", "15s"},
@@ -109,7 +111,9 @@ func TestRequeueTimes(t *testing.T) {
 			always(controller.Result{}, controller.Stalled(broken, 0)), 24 * time.Hour, []string{"0s"},
 		},
 		"what is stalled comes again after its time": {
-			always(controller.Result{}, controller.Stalled(broken, 30*time.Second)), time.Minute + 1, []string{"0s", "30s", "1m0s"},
+			always(controller.Result{}, controller.Stalled(broken, 30*time.Second)), time.Minute + 1, []string{
+				"0s", "30s", "1m0s",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +158,8 @@ func TestRequeueAfterPrecedesPeriodicCheck(t *testing.T) {
 		}}
 		pipeline := &controller.Pipeline[*Toy]{
 			Lister: server.lister, Client: server.client, Store: &controllertest.Store{}, Reconciler: kind,
-			RecheckAfter: 10 * time.Minute, Tracker: controller.NewTracker(), Events: &controllertest.Recorder{}, Clock: clock.RealClock{},
+			RecheckAfter: 10 * time.Minute, Tracker: controller.NewTracker(), Events: &controllertest.Recorder{},
+			Clock: clock.RealClock{},
 		}
 		runFor(t, 17*time.Minute, pipeline.Sync, "busy", "checked", "promised")
 		controllertest.Equal(t, "order", []string{"promised", "checked"}, late)
@@ -296,7 +301,9 @@ func TestRunRequiresAtomicFIFO(t *testing.T) {
 		t.Error("a reconcile began")
 		return controller.Result{}, nil
 	})
-	if err := c.Run(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "unset the environment variable KUBE_FEATURE_AtomicFIFO, or set it to true") {
+	err := c.Run(t.Context(), 1)
+	if err == nil ||
+		!strings.Contains(err.Error(), "unset the environment variable KUBE_FEATURE_AtomicFIFO, or set it to true") {
 		t.Errorf("Run ended with: %v", err)
 	}
 }

@@ -55,7 +55,9 @@ type source struct{ kind, namespace, name string }
 
 // NewEvents returns a recorder for the types in scheme. controller names the operator in its Events, for
 // example windlass.dev/controller, and instance names this process among the operator's replicas.
-func NewEvents(client eventsclient.EventsV1Interface, scheme *runtime.Scheme, controller, instance string, clk clock.PassiveClock) *Events {
+func NewEvents(
+	client eventsclient.EventsV1Interface, scheme *runtime.Scheme, controller, instance string, clk clock.PassiveClock,
+) *Events {
 	return &Events{
 		client: client, scheme: scheme, controller: controller, instance: instance, clock: clk,
 		waiting: newEventQueue(eventsWaiting), objects: newBudget[source](eventBurst, eventInterval),
@@ -134,7 +136,9 @@ func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
 	var refused error
-	unanswered := wait.ExponentialBackoffWithContext(ctx, wait.Backoff{Duration: 100 * time.Millisecond, Factor: 3, Steps: 4},
+	unanswered := wait.ExponentialBackoffWithContext(ctx, wait.Backoff{
+		Duration: 100 * time.Millisecond, Factor: 3, Steps: 4,
+	},
 		func(ctx context.Context) (bool, error) {
 			_, err := e.client.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 			if apierrors.IsAlreadyExists(err) {
@@ -145,12 +149,14 @@ func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 		})
 	if refused != nil || unanswered != nil {
 		eventsDropped.Inc()
-		klog.FromContext(ctx).V(2).Info("Dropped an event", "object", klog.KRef(event.Regarding.Namespace, event.Regarding.Name), "reason", event.Reason, "err", refused)
+		klog.FromContext(ctx).V(2).Info("Dropped an event", "object",
+			klog.KRef(event.Regarding.Namespace, event.Regarding.Name), "reason", event.Reason, "err", refused)
 	}
 }
 
-// IsRefused reports whether the API server has refused a request, and would refuse it again if it were sent unchanged. It is false for temporary
-// errors. After some of them, such as a timeout, the API server may still carry out the request.
+// IsRefused reports whether the API server has refused a request, and would refuse it again if it were sent unchanged.
+// It is false for temporary errors. After some of them, such as a timeout, the API server may still carry out the
+// request.
 func IsRefused(err error) bool {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonUnknown, metav1.StatusReasonInternalError, metav1.StatusReasonServiceUnavailable,

@@ -47,7 +47,9 @@ func (s *eventServer) Events(namespace string) eventsclient.EventInterface {
 	return &eventServerNamespace{server: s, namespace: namespace}
 }
 
-func (n *eventServerNamespace) Create(ctx context.Context, event *eventsv1.Event, _ metav1.CreateOptions) (*eventsv1.Event, error) {
+func (n *eventServerNamespace) Create(
+	ctx context.Context, event *eventsv1.Event, _ metav1.CreateOptions,
+) (*eventsv1.Event, error) {
 	s := n.server
 	s.requests++
 	if s.hang != nil {
@@ -74,7 +76,8 @@ func (n *eventServerNamespace) Create(ctx context.Context, event *eventsv1.Event
 func newEvents(server *eventServer) *controller.Events {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(toyKind, &Toy{})
-	return controller.NewEvents(server, scheme, "windlass.dev/controller", "pod-1", clocktesting.NewFakePassiveClock(epoch))
+	return controller.NewEvents(server, scheme, "windlass.dev/controller", "pod-1",
+		clocktesting.NewFakePassiveClock(epoch))
 }
 
 // flush writes the waiting Events, as at the end of the process.
@@ -183,7 +186,10 @@ func TestEventRetriesFailedWrite(t *testing.T) {
 		},
 		"without an answer it is tried again": {[]error{away, away, away}, 4, 0},
 		"after an error of the server, too": {
-			[]error{apierrors.NewInternalError(away), apierrors.NewTooManyRequests("slowly", 1), apierrors.NewServiceUnavailable("soon")}, 4, 0,
+			[]error{
+				apierrors.NewInternalError(away), apierrors.NewTooManyRequests("slowly", 1),
+				apierrors.NewServiceUnavailable("soon"),
+			}, 4, 0,
 		},
 		"but not for ever": {[]error{away, away, away, away}, 4, 1},
 		"one that is refused is dropped": {
@@ -265,7 +271,8 @@ func TestEventsStopIfAPIServerHangs(t *testing.T) {
 func TestEventOfUnknownTypeIsDropped(t *testing.T) {
 	before := dropped(t)
 	server := &eventServer{}
-	events := controller.NewEvents(server, runtime.NewScheme(), "windlass.dev/controller", "pod-1", clocktesting.NewFakePassiveClock(epoch))
+	events := controller.NewEvents(server, runtime.NewScheme(), "windlass.dev/controller", "pod-1",
+		clocktesting.NewFakePassiveClock(epoch))
 	toy := newToy("a")
 	toy.TypeMeta = metav1.TypeMeta{}
 	events.Event(toy, corev1.EventTypeNormal, "Painted", "")

@@ -133,8 +133,10 @@ func TestOnlyForeignStatusEventDuringReconcileRequeues(t *testing.T) {
 		version func(w *watched) string
 		want    int // reconciles
 	}{
-		"is reconciled if somebody else wrote it":          {func(*watched) string { return "99" }, 2},
-		"is not reconciled if the reconcile began with it": {func(w *watched) string { return w.get(theToy).ResourceVersion }, 1},
+		"is reconciled if somebody else wrote it": {func(*watched) string { return "99" }, 2},
+		"is not reconciled if the reconcile began with it": {
+			func(w *watched) string { return w.get(theToy).ResourceVersion }, 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -40,8 +40,8 @@ func Referrer(q *Queue, referrers func(obj metav1.Object) []Key) cache.ResourceE
 	return handler{queue: q, keys: referrers}
 }
 
-// handler turns events into keys. Changes are urgent, except changes of only a status by other clients. Resyncs, and objects of the initial
-// list for which urgent returns false, are background.
+// handler turns events into keys. Changes are urgent, except changes of only a status by other clients. Resyncs, and
+// objects of the initial list for which urgent returns false, are background.
 type handler struct {
 	queue   *Queue
 	keys    func(obj metav1.Object) []Key
@@ -74,7 +74,9 @@ func (h handler) OnUpdate(oldObj, newObj any) {
 		return
 	}
 	if status, ok := h.statusOf(oldObj, newObj); ok {
-		h.tracker.noteStatus(cache.MetaObjectToName(status), status.GetResourceVersion(), func() { h.enqueue(newObj, Background) })
+		h.tracker.noteStatus(cache.MetaObjectToName(status), status.GetResourceVersion(), func() {
+			h.enqueue(newObj, Background)
+		})
 		return
 	}
 	h.enqueueOthers(oldObj, newObj)

@@ -37,7 +37,9 @@ func enqueued(handle func(q *controller.Queue)) []string {
 
 // child returns an object with owners. The first owner controls it.
 func child(version string, owners ...metav1.OwnerReference) *metav1.PartialObjectMetadata {
-	c := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "child", ResourceVersion: version, OwnerReferences: owners}}
+	c := &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "child", ResourceVersion: version, OwnerReferences: owners},
+	}
 	if len(owners) > 0 {
 		c.OwnerReferences[0].Controller = ptr.To(true)
 	}
@@ -100,7 +102,8 @@ func TestSelf(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) { test.event(controller.Self(q, controller.NewTracker())) }))
+			controllertest.Equal(t, "keys", test.want,
+				enqueued(func(q *controller.Queue) { test.event(controller.Self(q, controller.NewTracker())) }))
 		})
 	}
 }
@@ -143,7 +146,9 @@ func TestOwner(t *testing.T) {
 			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1", ours), false) }, want: []string{"default/a", nobody},
 		},
 		"a child that was changed is urgent": {
-			event: func(h cache.ResourceEventHandler) { h.OnUpdate(child("1", ours), child("2", ours)) }, want: []string{"default/a", nobody},
+			event: func(h cache.ResourceEventHandler) {
+				h.OnUpdate(child("1", ours), child("2", ours))
+			}, want: []string{"default/a", nobody},
 		},
 		"a resync of children is no news": {
 			event: func(h cache.ResourceEventHandler) { h.OnUpdate(child("1", ours), child("1", ours)) }, want: []string{nobody},
@@ -152,7 +157,9 @@ func TestOwner(t *testing.T) {
 			event: func(h cache.ResourceEventHandler) { h.OnDelete(child("1", ours)) }, want: []string{"default/a", nobody},
 		},
 		"a child whose deletion was missed is urgent": {
-			event: func(h cache.ResourceEventHandler) { h.OnDelete(lost(child("1", ours))) }, want: []string{"default/a", nobody},
+			event: func(h cache.ResourceEventHandler) { h.OnDelete(lost(child("1", ours))) }, want: []string{
+				"default/a", nobody,
+			},
 		},
 		"a child that changes hands concerns both": {
 			event: func(h cache.ResourceEventHandler) {
@@ -160,7 +167,9 @@ func TestOwner(t *testing.T) {
 			}, want: []string{"default/a", "default/b", nobody},
 		},
 		"a child that is let go concerns its owner": {
-			event: func(h cache.ResourceEventHandler) { h.OnUpdate(child("1", ours), child("2")) }, want: []string{"default/a", nobody},
+			event: func(h cache.ResourceEventHandler) { h.OnUpdate(child("1", ours), child("2")) }, want: []string{
+				"default/a", nobody,
+			},
 		},
 		"the version of the owner's API does not matter": {
 			event: func(h cache.ResourceEventHandler) {
@@ -168,7 +177,9 @@ func TestOwner(t *testing.T) {
 			}, want: []string{"default/a", nobody},
 		},
 		"an owner of another group is none of ours": {
-			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1", owner("example.com/v1", "Toy", "a")), false) }, want: []string{nobody},
+			event: func(h cache.ResourceEventHandler) {
+				h.OnAdd(child("1", owner("example.com/v1", "Toy", "a")), false)
+			}, want: []string{nobody},
 		},
 		"an owner of another kind is none of ours": {
 			event: func(h cache.ResourceEventHandler) {
@@ -181,7 +192,8 @@ func TestOwner(t *testing.T) {
 			}, want: []string{nobody},
 		},
 		"an owner that does not control is none of ours": {
-			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1", owner("v1", "Pod", "p"), ours), false) }, want: []string{nobody},
+			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1", owner("v1", "Pod", "p"), ours), false) },
+			want:  []string{nobody},
 		},
 		"an object without an owner is none of ours": {
 			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1"), false) }, want: []string{nobody},
@@ -223,7 +235,9 @@ func TestReferrer(t *testing.T) {
 			func(h cache.ResourceEventHandler) { h.OnAdd(named("1", "a"), false) }, []string{"default/a", nobody},
 		},
 		"an object that was changed is urgent for those before and after": {
-			func(h cache.ResourceEventHandler) { h.OnUpdate(named("1", "a"), named("2", "b")) }, []string{"default/a", "default/b", nobody},
+			func(h cache.ResourceEventHandler) { h.OnUpdate(named("1", "a"), named("2", "b")) }, []string{
+				"default/a", "default/b", nobody,
+			},
 		},
 		"a resync is no news": {
 			func(h cache.ResourceEventHandler) { h.OnUpdate(named("1", "a"), named("1", "a")) }, []string{nobody},
@@ -236,7 +250,8 @@ func TestReferrer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) { test.event(controller.Referrer(q, referrers)) }))
+			controllertest.Equal(t, "keys", test.want,
+				enqueued(func(q *controller.Queue) { test.event(controller.Referrer(q, referrers)) }))
 		})
 	}
 }

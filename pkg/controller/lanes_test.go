@@ -115,7 +115,8 @@ func (m *model) get() controller.Key {
 		}
 		return n
 	}
-	next := slices.MinFunc(m.turns[lane], func(a, b string) int { return workers(a) - workers(b) }) // the first among equals
+	// the first among equals
+	next := slices.MinFunc(m.turns[lane], func(a, b string) int { return workers(a) - workers(b) })
 	m.turns[lane] = append(slices.DeleteFunc(m.turns[lane], func(t string) bool { return t == next }), next)
 	key := m.waiting[lane][slices.IndexFunc(m.waiting[lane], func(k controller.Key) bool { return whose(k) == next })]
 	m.remove(key, lane)

@@ -54,7 +54,8 @@ func (m *Message) With(values ...any) string {
 	return strings.NewReplacer(pairs...).Replace(m.Template)
 }
 
-// Placeholders returns the placeholders of the message, with braces, each once, in the order in which they first appear.
+// Placeholders returns the placeholders of the message, with braces, each once, in the order in which they first
+// appear.
 func (m *Message) Placeholders() (names []string) {
 	for rest := m.Template; ; {
 		_, after, found := strings.Cut(rest, "{")

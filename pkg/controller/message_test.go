@@ -14,13 +14,15 @@ func TestMessageFillsPlaceholders(t *testing.T) {
 		template, want string
 		values         []any
 	}{
-		"without placeholders":             {"All Pods run.", "All Pods run.", nil},
-		"in the order of appearance":       {"Pod {pod} of {app} ended.", "Pod a of b ended.", []any{"a", "b"}},
-		"a placeholder that appears twice": {"Pod {pod} ended. See {pod} after {n} s.", "Pod a ended. See a after 3 s.", []any{"a", 3}},
-		"a value that has a placeholder":   {"Pod {pod} of {app} ended.", "Pod {app} of b ended.", []any{"{app}", "b"}},
-		"too few values":                   {"Pod {pod} of {app} ended.", "Pod a of {app} ended.", []any{"a"}},
-		"too many values":                  {"Pod {pod} ended.", "Pod a ended.", []any{"a", "b"}},
-		"a brace that is not closed":       {"Pod {pod ended.", "Pod {pod ended.", []any{"a"}},
+		"without placeholders":       {"All Pods run.", "All Pods run.", nil},
+		"in the order of appearance": {"Pod {pod} of {app} ended.", "Pod a of b ended.", []any{"a", "b"}},
+		"a placeholder that appears twice": {
+			"Pod {pod} ended. See {pod} after {n} s.", "Pod a ended. See a after 3 s.", []any{"a", 3},
+		},
+		"a value that has a placeholder": {"Pod {pod} of {app} ended.", "Pod {app} of b ended.", []any{"{app}", "b"}},
+		"too few values":                 {"Pod {pod} of {app} ended.", "Pod a of {app} ended.", []any{"a"}},
+		"too many values":                {"Pod {pod} ended.", "Pod a ended.", []any{"a", "b"}},
+		"a brace that is not closed":     {"Pod {pod ended.", "Pod {pod ended.", []any{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := controller.NewCatalog("Toy").Declare("Ended", c.template, "Nothing to do.")

@@ -6,11 +6,14 @@ import "windlass.dev/windlass/pkg/cache/lenient"
 var Messages = NewCatalog("Every kind")
 
 var (
-	messagePaused = Messages.Declare("Paused", "The operator changes nothing for this object, because its annotation {annotation} is true. To continue, remove the annotation.",
+	messagePaused = Messages.Declare("Paused", "The operator changes nothing for this object, because its annotation "+
+		"{annotation} is true. To continue, remove the annotation.",
 		"Remove the annotation to continue.")
-	messagePausedDeletion = Messages.Declare("Paused", "The deletion waits. {message}", "Remove the annotation, so that the operator can finish the deletion.")
-	messageFinalizer      = Messages.Declare("FinalizerNotRemoved",
-		"removing the finalizer from {kind} {object}, which is the last step of its deletion: {error}; the operator retries; "+
+	messagePausedDeletion = Messages.Declare("Paused", "The deletion waits. {message}",
+		"Remove the annotation, so that the operator can finish the deletion.")
+	messageFinalizer = Messages.Declare("FinalizerNotRemoved",
+		"removing the finalizer from {kind} {object}, which is the last step of its deletion: {error}; the "+
+			"operator retries; "+
 			"if a webhook or policy rejects the request, make it accept requests of the operator",
 		"Make the webhook or the policy that the message names accept requests of the operator. Otherwise wait.")
 	messageTooLarge = Messages.Declare(lenient.ReasonTooLarge,
@@ -23,5 +26,6 @@ var (
 	messageUnreadable = Messages.Declare(lenient.ReasonUnreadable,
 		"The object is not reconciled, because it cannot be read: {error}. Correct it, or delete it.",
 		"Correct the object, or delete it.")
-	messageRoomAgain = Messages.Declare("", "The budget of the namespace has room for the object again. The operator is about to read it.", "Wait.")
+	messageRoomAgain = Messages.Declare("", "The budget of the namespace has room for the object again. The operator "+
+		"is about to read it.", "Wait.")
 )

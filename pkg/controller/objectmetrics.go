@@ -42,8 +42,8 @@ const (
 // objectLabels are labels of windlass_objects. reason is the reason of Ready.
 type objectLabels struct{ state, phase, reason string }
 
-// objectMetrics counts the objects of a kind by their labels, and measures how long they take to become Ready. It is the
-// handler of the informer of the kind. It remembers only the objects in unfinished states.
+// objectMetrics counts the objects of a kind by their labels, and measures how long they take to become Ready. It is
+// the handler of the informer of the kind. It remembers only the objects in unfinished states.
 type objectMetrics struct {
 	kind  string // the label controller
 	clock clock.PassiveClock
@@ -67,8 +67,13 @@ type unready struct {
 	since, changed time.Time
 }
 
-func newObjectMetrics(kind string, clk clock.PassiveClock, finalizer string, expected func(Object) (time.Time, bool)) *objectMetrics {
-	return &objectMetrics{kind: kind, clock: clk, finalizer: finalizer, expected: expected, counts: map[objectLabels]int{}, unready: map[Key]unready{}}
+func newObjectMetrics(
+	kind string, clk clock.PassiveClock, finalizer string, expected func(Object) (time.Time, bool),
+) *objectMetrics {
+	return &objectMetrics{
+		kind: kind, clock: clk, finalizer: finalizer, expected: expected, counts: map[objectLabels]int{},
+		unready: map[Key]unready{},
+	}
 }
 
 // stateOf returns the state that the conditions of an object say. The conditions of a former generation say nothing.

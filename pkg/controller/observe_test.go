@@ -139,13 +139,19 @@ func TestLogs(t *testing.T) {
 	}{
 		"an error is logged once": {func() (controller.Result, error) { return controller.Result{}, broken }, 1, "error"},
 		"a panic is logged once":  {panics, 1, "error"},
-		"Stalled is logged once":  {func() (controller.Result, error) { return controller.Result{}, controller.Stalled(broken, 0) }, 1, "degraded"},
-		"a wait is no error":      {func() (controller.Result, error) { return controller.Result{}, controller.WaitFor("W", "w", time.Hour) }, 0, "wait"},
+		"Stalled is logged once": {
+			func() (controller.Result, error) { return controller.Result{}, controller.Stalled(broken, 0) }, 1, "degraded",
+		},
+		"a wait is no error": {
+			func() (controller.Result, error) { return controller.Result{}, controller.WaitFor("W", "w", time.Hour) }, 0, "wait",
+		},
 		"a conflict is no error": {func() (controller.Result, error) {
 			return controller.Result{}, apierrors.NewConflict(toyResource, "a", broken)
 		}, 0, "conflict"},
-		"a clean pass is no error":    {func() (controller.Result, error) { return controller.Result{}, nil }, 0, "success"},
-		"a promised pass is no error": {func() (controller.Result, error) { return controller.Result{RequeueAfter: time.Hour}, nil }, 0, "requeue_after"},
+		"a clean pass is no error": {func() (controller.Result, error) { return controller.Result{}, nil }, 0, "success"},
+		"a promised pass is no error": {
+			func() (controller.Result, error) { return controller.Result{RequeueAfter: time.Hour}, nil }, 0, "requeue_after",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -56,19 +56,27 @@ func TestClassify(t *testing.T) {
 		},
 		"an error has the API server's reason": {
 			err: doing(apierrors.NewForbidden(pods, "p", broken)), failed: true,
-			want: outcome{name: "error", retry: backoff, reason: "Forbidden", message: `creating Pod: pods "p" is forbidden: broken`},
+			want: outcome{
+				name: "error", retry: backoff, reason: "Forbidden", message: `creating Pod: pods "p" is forbidden: broken`,
+			},
 		},
 		"an error has the kind's reason before that of the API server": {
 			err: doing(WithReason("NoRights", apierrors.NewForbidden(pods, "p", broken))), failed: true,
-			want: outcome{name: "error", retry: backoff, reason: "NoRights", message: `creating Pod: pods "p" is forbidden: broken`},
+			want: outcome{
+				name: "error", retry: backoff, reason: "NoRights", message: `creating Pod: pods "p" is forbidden: broken`,
+			},
 		},
 		"a name that is taken is an error, no conflict": {
 			err: doing(apierrors.NewAlreadyExists(pods, "p")), failed: true,
-			want: outcome{name: "error", retry: backoff, reason: "AlreadyExists", message: `creating Pod: pods "p" already exists`},
+			want: outcome{
+				name: "error", retry: backoff, reason: "AlreadyExists", message: `creating Pod: pods "p" already exists`,
+			},
 		},
 		"a deadline is an error": {
 			err: doing(context.DeadlineExceeded), failed: true,
-			want: outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "creating Pod: context deadline exceeded"},
+			want: outcome{
+				name: "error", retry: backoff, reason: "ReconcileError", message: "creating Pod: context deadline exceeded",
+			},
 		},
 		"a conflict is quiet": {
 			err:  doing(conflict),
@@ -79,12 +87,18 @@ func TestClassify(t *testing.T) {
 			want: outcome{name: "conflict", retry: quickly, quiet: true},
 		},
 		"an object that cannot be read waits for a change": {
-			err:  &Unreadable{lenient.Mark{Reason: "Unreadable"}, "Field spec cannot be read."},
-			want: outcome{name: "degraded", retry: onChange, lane: Background, degraded: true, stalled: true, reason: "Unreadable", message: "Field spec cannot be read."},
+			err: &Unreadable{lenient.Mark{Reason: "Unreadable"}, "Field spec cannot be read."},
+			want: outcome{
+				name: "degraded", retry: onChange, lane: Background, degraded: true, stalled: true,
+				reason: "Unreadable", message: "Field spec cannot be read.",
+			},
 		},
 		"an object that exceeded its budget is looked at again": {
-			err:  &Unreadable{lenient.Mark{Reason: lenient.ReasonBudgetExceeded}, "There is no room."},
-			want: outcome{name: "degraded", retry: after, after: time.Minute, lane: Background, degraded: true, stalled: true, reason: "NamespaceBudgetExceeded", message: "There is no room."},
+			err: &Unreadable{lenient.Mark{Reason: lenient.ReasonBudgetExceeded}, "There is no room."},
+			want: outcome{
+				name: "degraded", retry: after, after: time.Minute, lane: Background, degraded: true, stalled: true,
+				reason: "NamespaceBudgetExceeded", message: "There is no room.",
+			},
 		},
 		"a pass that is postponed is quiet": {
 			err:  doing(Postpone(time.Second)),
@@ -103,12 +117,16 @@ func TestClassify(t *testing.T) {
 			want: outcome{name: "postponed", retry: backoff, quiet: true},
 		},
 		"a wait is no failure": {
-			err:  WaitFor("NoSecret", "There is no Secret.", 5*time.Second),
-			want: outcome{name: "wait", retry: after, after: 5 * time.Second, reason: "NoSecret", message: "There is no Secret."},
+			err: WaitFor("NoSecret", "There is no Secret.", 5*time.Second),
+			want: outcome{
+				name: "wait", retry: after, after: 5 * time.Second, reason: "NoSecret", message: "There is no Secret.",
+			},
 		},
 		"a wait says what the kind said, whatever is around it": {
-			err:  doing(WaitFor("NoSecret", "There is no Secret.", 5*time.Second)),
-			want: outcome{name: "wait", retry: after, after: 5 * time.Second, reason: "NoSecret", message: "There is no Secret."},
+			err: doing(WaitFor("NoSecret", "There is no Secret.", 5*time.Second)),
+			want: outcome{
+				name: "wait", retry: after, after: 5 * time.Second, reason: "NoSecret", message: "There is no Secret.",
+			},
 		},
 		"a wait without a time is for a change": {
 			err:  WaitFor("NoSecret", "There is no Secret.", 0),
@@ -116,19 +134,29 @@ func TestClassify(t *testing.T) {
 		},
 		"what the API server calls invalid is tried again after 5 min": {
 			err: doing(invalid), failed: true,
-			want: outcome{name: "degraded", retry: after, after: 5 * time.Minute, reason: "Invalid", message: `creating Pod: Pod "p" is invalid`, degraded: true},
+			want: outcome{
+				name: "degraded", retry: after, after: 5 * time.Minute, reason: "Invalid",
+				message: `creating Pod: Pod "p" is invalid`, degraded: true,
+			},
 		},
 		"Stalled without a time is tried again on a change": {
 			err: Stalled(broken, 0), failed: true,
-			want: outcome{name: "degraded", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true, stalled: true},
+			want: outcome{
+				name: "degraded", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true, stalled: true,
+			},
 		},
 		"Stalled with a reason on the inside": {
 			err: doing(Stalled(WithReason("NameConflict", broken), 0)), failed: true,
-			want: outcome{name: "degraded", retry: onChange, reason: "NameConflict", message: "creating Pod: broken", degraded: true, stalled: true},
+			want: outcome{
+				name: "degraded", retry: onChange, reason: "NameConflict", message: "creating Pod: broken",
+				degraded: true, stalled: true,
+			},
 		},
 		"Stalled with a reason on the outside": {
 			err: WithReason("NameConflict", Stalled(broken, 0)), failed: true,
-			want: outcome{name: "degraded", retry: onChange, reason: "NameConflict", message: "broken", degraded: true, stalled: true},
+			want: outcome{
+				name: "degraded", retry: onChange, reason: "NameConflict", message: "broken", degraded: true, stalled: true,
+			},
 		},
 		"Stalled goes before what it wraps": {
 			err: Stalled(doing(conflict), 0), failed: true,
@@ -139,7 +167,10 @@ func TestClassify(t *testing.T) {
 		},
 		"Stalled is tried again after its time": {
 			err: Stalled(WithReason("NameConflict", broken), 30*time.Second), failed: true,
-			want: outcome{name: "degraded", retry: after, after: 30 * time.Second, reason: "NameConflict", message: "broken", degraded: true, stalled: true},
+			want: outcome{
+				name: "degraded", retry: after, after: 30 * time.Second, reason: "NameConflict", message: "broken",
+				degraded: true, stalled: true,
+			},
 		},
 		"a panic is an error": {
 			err: &panicError{value: "oops"}, failed: true,
@@ -152,7 +183,8 @@ func TestClassify(t *testing.T) {
 			if (got.err != nil) != test.failed || test.failed && !errors.Is(got.err, test.err) {
 				t.Errorf("the error to log is %v", got.err)
 			}
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(outcome{}), cmpopts.IgnoreFields(outcome{}, "err")); diff != "" {
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(outcome{}),
+				cmpopts.IgnoreFields(outcome{}, "err")); diff != "" {
 				t.Errorf("wanted (-), got (+):\n%s", diff)
 			}
 		})
@@ -205,13 +237,26 @@ func TestUnstalled(t *testing.T) {
 		err  error
 		want outcome
 	}{
-		"Stalled":                {Stalled(WithReason("NameConflict", broken), time.Second), outcome{name: "degraded", retry: after, after: time.Second, reason: "NameConflict", message: "broken", degraded: true}},
-		"Stalled without a time": {Stalled(broken, 0), outcome{name: "degraded", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true}},
-		"another":                {broken, outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "broken"}},
-		"a wait":                 {WaitFor("Missing", "Waiting.", time.Minute), outcome{name: "wait", retry: after, after: time.Minute, reason: "Missing", message: "Waiting."}},
+		"Stalled": {
+			Stalled(WithReason("NameConflict", broken), time.Second), outcome{
+				name: "degraded", retry: after, after: time.Second, reason: "NameConflict", message: "broken", degraded: true,
+			},
+		},
+		"Stalled without a time": {
+			Stalled(broken, 0), outcome{
+				name: "degraded", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true,
+			},
+		},
+		"another": {broken, outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "broken"}},
+		"a wait": {
+			WaitFor("Missing", "Waiting.", time.Minute), outcome{
+				name: "wait", retry: after, after: time.Minute, reason: "Missing", message: "Waiting.",
+			},
+		},
 	} {
 		got := classify(Result{}, Unstalled(test.err))
-		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(outcome{}), cmpopts.IgnoreFields(outcome{}, "err")); diff != "" {
+		diff := cmp.Diff(test.want, got, cmp.AllowUnexported(outcome{}), cmpopts.IgnoreFields(outcome{}, "err"))
+		if diff != "" {
 			t.Errorf("%s: wanted (-), got (+):\n%s", name, diff)
 		}
 		if err := Unstalled(test.err); err.Error() != test.err.Error() || !errors.Is(err, test.err) {
@@ -225,7 +270,8 @@ func TestUnstalled(t *testing.T) {
 
 func TestQuiet(t *testing.T) {
 	for err, want := range map[error]bool{
-		Postpone(time.Second): true, apierrors.NewConflict(schema.GroupResource{}, "p", errors.New("changed")): true, context.Canceled: true,
+		Postpone(time.Second): true, apierrors.NewConflict(schema.GroupResource{}, "p", errors.New("changed")): true,
+		context.Canceled:     true,
 		errors.New("broken"): false, WaitFor("Missing", "Waiting.", 0): false,
 	} {
 		if got := Quiet(err); got != want {

@@ -48,7 +48,8 @@ func (p *Pipeline[T]) setPaused(obj T) {
 	message := messagePaused.With(PausedAnnotation)
 	set := func(kind string, status metav1.ConditionStatus, message string) {
 		meta.SetStatusCondition(obj.StatusConditions(), metav1.Condition{
-			Type: kind, Status: status, Reason: messagePaused.Reason, Message: message, ObservedGeneration: obj.GetGeneration(), LastTransitionTime: metav1.NewTime(p.Clock.Now()),
+			Type: kind, Status: status, Reason: messagePaused.Reason, Message: message,
+			ObservedGeneration: obj.GetGeneration(), LastTransitionTime: metav1.NewTime(p.Clock.Now()),
 		})
 	}
 	set(conditions.Paused, metav1.ConditionTrue, message)

@@ -69,7 +69,9 @@ func TestAddingFinalizerFails(t *testing.T) {
 func awaitsDeletion(err error) bool { return errors.Is(err, controller.AwaitDeletion()) }
 
 func TestReconcileWaitsUntilCacheHasFinalizer(t *testing.T) {
-	kind := &cleaner{painter: painter{reconcile: fails(apierrors.NewConflict(toyResource, "child", errors.New("it was modified")))}}
+	kind := &cleaner{
+		painter: painter{reconcile: fails(apierrors.NewConflict(toyResource, "child", errors.New("it was modified")))},
+	}
 	b := newBench(t, kind)
 	b.deliver()
 	for range 2 {
@@ -163,13 +165,15 @@ func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 		"after an error": {
 			err: controller.WithReason("ServerAway", away),
 			conditions: []string{
-				"Degraded=True ServerAway: no route to host", "Progressing=True ServerAway: no route to host", "Ready=False ServerAway: no route to host",
+				"Degraded=True ServerAway: no route to host", "Progressing=True ServerAway: no route to host",
+				"Ready=False ServerAway: no route to host",
 			},
 		},
 		"after a write that the API server rejects as invalid": {
 			err: invalid,
 			conditions: []string{
-				`Degraded=True Invalid: Toy.toys.example.com "child" is invalid`, `Progressing=True Invalid: Toy.toys.example.com "child" is invalid`,
+				`Degraded=True Invalid: Toy.toys.example.com "child" is invalid`,
+				`Progressing=True Invalid: Toy.toys.example.com "child" is invalid`,
 				`Ready=False Invalid: Toy.toys.example.com "child" is invalid`,
 			},
 		},
@@ -183,7 +187,8 @@ func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 		"while it waits, for example for the deletion of children": {
 			err: controller.WaitFor("RemovingChildren", "There are two more.", time.Minute),
 			conditions: []string{
-				"Degraded=False AsExpected", "Progressing=True RemovingChildren: There are two more.", "Ready=False RemovingChildren: There are two more.",
+				"Degraded=False AsExpected", "Progressing=True RemovingChildren: There are two more.",
+				"Ready=False RemovingChildren: There are two more.",
 			},
 		},
 		"after a conflict": {err: apierrors.NewConflict(toyResource, "child", errors.New("it was modified"))},
@@ -197,8 +202,10 @@ func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 			},
 		},
 		"when it asks for another pass": {
-			result:     controller.Result{RequeueAfter: time.Second},
-			conditions: []string{"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=True Painted: It is red."},
+			result: controller.Result{RequeueAfter: time.Second},
+			conditions: []string{
+				"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=True Painted: It is red.",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -239,7 +246,8 @@ func TestPanicOfFinalizeSetsDegraded(t *testing.T) {
 
 func TestRemovingFinalizerFails(t *testing.T) {
 	refused := apierrors.NewInternalError(errors.New("etcd is full"))
-	const message = "FinalizerNotRemoved: removing the finalizer from Toy default/a, which is the last step of its deletion: Internal error occurred: etcd is full; " +
+	const message = "FinalizerNotRemoved: removing the finalizer from Toy default/a, which is the last step of its " +
+		"deletion: Internal error occurred: etcd is full; " +
 		"the operator retries; if a webhook or policy rejects the request, make it accept requests of the operator"
 	for name, test := range map[string]struct {
 		meanwhile  func(b *bench)

@@ -189,7 +189,8 @@ func TestReadyIsNotTrueForUnobservedGeneration(t *testing.T) {
 	b.wantConditions()
 	kind.reconcile = nil
 	b.mustPass()
-	b.wantConditions("Degraded=False AsExpected", "Progressing=False Painted: It is blue.", "Ready=True Painted: It is blue.")
+	b.wantConditions("Degraded=False AsExpected", "Progressing=False Painted: It is blue.",
+		"Ready=True Painted: It is blue.")
 }
 
 func TestTransitionTimesMoveOnlyOnTransitions(t *testing.T) {
@@ -244,27 +245,54 @@ func TestEventsMarkTransitionsOfReady(t *testing.T) {
 		passes []step
 		want   []string
 	}{
-		"the first status is one":       {[]step{paint}, []string{"Normal Painted default/a: It is red."}},
-		"a repetition is none":          {[]step{paint, paint, paint}, []string{"Normal Painted default/a: It is red."}},
-		"another message alone is none": {[]step{ready("Painted", "a"), ready("Painted", "b")}, []string{"Normal Painted default/a: a"}},
-		"another reason is one":         {[]step{ready("Painted", "a"), ready("Dry", "b")}, []string{"Normal Painted default/a: a", "Normal Dry default/a: b"}},
+		"the first status is one": {[]step{paint}, []string{"Normal Painted default/a: It is red."}},
+		"a repetition is none":    {[]step{paint, paint, paint}, []string{"Normal Painted default/a: It is red."}},
+		"another message alone is none": {
+			[]step{ready("Painted", "a"), ready("Painted", "b")}, []string{"Normal Painted default/a: a"},
+		},
+		"another reason is one": {
+			[]step{ready("Painted", "a"), ready("Dry", "b")}, []string{"Normal Painted default/a: a", "Normal Dry default/a: b"},
+		},
 		"another status is one, though the reason stays": {
 			[]step{ready("Paint", "a"), sets(conditions.Ready, metav1.ConditionFalse, "Paint", "b")},
 			[]string{"Normal Paint default/a: a", "Normal Paint default/a: b"},
 		},
-		"another condition is none":    {[]step{sets("Dry", metav1.ConditionTrue, "Sun", "")}, nil},
-		"an error and its end are two": {[]step{fails(broken), fails(broken), paint}, []string{"Warning ReconcileError default/a: broken", "Normal Painted default/a: It is red."}},
-		"a wait is one":                {[]step{fails(controller.WaitFor("NoBrush", "None.", time.Minute))}, []string{"Normal NoBrush default/a: None."}},
+		"another condition is none": {[]step{sets("Dry", metav1.ConditionTrue, "Sun", "")}, nil},
+		"an error and its end are two": {
+			[]step{fails(broken), fails(broken), paint}, []string{
+				"Warning ReconcileError default/a: broken", "Normal Painted default/a: It is red.",
+			},
+		},
+		"a wait is one": {
+			[]step{fails(controller.WaitFor("NoBrush", "None.", time.Minute))}, []string{"Normal NoBrush default/a: None."},
+		},
 		"WaitFor with Warn records a Warning": {
-			[]step{fails(controller.Warn(controller.WaitFor("NoBrush", "None.", time.Minute)))}, []string{"Warning NoBrush default/a: None."},
+			[]step{
+				fails(controller.Warn(controller.WaitFor("NoBrush", "None.", time.Minute))),
+			}, []string{"Warning NoBrush default/a: None."},
 		},
 		"an object that becomes Degraded while Ready keeps its reason": {
-			[]step{ready("Paint", "a"), degraded("Peeling", "It peels."), degraded("Peeling", "It peels more."), degraded("Rust", "It rusts."), ready("Paint", "a")},
+			[]step{
+				ready("Paint", "a"), degraded("Peeling", "It peels."), degraded("Peeling", "It peels more."),
+				degraded("Rust", "It rusts."), ready("Paint", "a"),
+			},
 			[]string{"Normal Paint default/a: a", "Warning Peeling default/a: It peels.", "Warning Rust default/a: It rusts."},
 		},
-		"it is a warning when Degraded": {[]step{fails(controller.Stalled(broken, 0)), paint}, []string{"Warning ReconcileError default/a: broken", "Normal Painted default/a: It is red."}},
-		"Invalid is a warning":          {[]step{fails(controller.WithReason("TooGreen", apierrors.NewInvalid(toyKind.GroupKind(), "b", nil)))}, []string{`Warning TooGreen default/a: Toy.toys.example.com "b" is invalid`}},
-		"a conflict on the way is none": {[]step{paint, fails(apierrors.NewConflict(toyResource, "b", broken)), paint}, []string{"Normal Painted default/a: It is red."}},
+		"it is a warning when Degraded": {
+			[]step{fails(controller.Stalled(broken, 0)), paint}, []string{
+				"Warning ReconcileError default/a: broken", "Normal Painted default/a: It is red.",
+			},
+		},
+		"Invalid is a warning": {
+			[]step{
+				fails(controller.WithReason("TooGreen", apierrors.NewInvalid(toyKind.GroupKind(), "b", nil))),
+			}, []string{`Warning TooGreen default/a: Toy.toys.example.com "b" is invalid`},
+		},
+		"a conflict on the way is none": {
+			[]step{paint, fails(apierrors.NewConflict(toyResource, "b", broken)), paint}, []string{
+				"Normal Painted default/a: It is red.",
+			},
+		},
 		"a kind may be Degraded by itself": {
 			[]step{func(_ context.Context, toy *Toy) (controller.Result, error) {
 				conditions.True(&toy.Status.Conditions, conditions.Degraded, "Peeling", "")
@@ -287,8 +315,10 @@ func TestEventsMarkTransitionsOfReady(t *testing.T) {
 
 func TestConditionsFitLimitsOfAPIServer(t *testing.T) {
 	for name, err := range map[string]error{
-		"a message of any length":               errors.New(strings.Repeat("ä", 40_000)),
-		"a reason that a webhook thought up":    &apierrors.StatusError{ErrStatus: metav1.Status{Code: 403, Reason: "toys must be green"}},
+		"a message of any length": errors.New(strings.Repeat("ä", 40_000)),
+		"a reason that a webhook thought up": &apierrors.StatusError{
+			ErrStatus: metav1.Status{Code: 403, Reason: "toys must be green"},
+		},
 		"a reason that nobody thought of":       controller.WithReason("", errors.New("broken")),
 		"a wait whose reason nobody thought of": controller.WaitFor("", "There is no brush.", time.Minute),
 	} {

@@ -143,10 +143,12 @@ func TestPauseWritesOnlyConditions(t *testing.T) {
 		prepare func(*bench)
 		ready   metav1.ConditionStatus
 	}{
-		"an object without a status":         {func(*bench) {}, metav1.ConditionUnknown},
-		"an object whose status is outdated": {func(b *bench) { b.mustPass(); b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, metav1.ConditionTrue},
-		"an object that is being deleted":    {func(b *bench) { b.mustPass(); b.delete(theToy) }, metav1.ConditionFalse},
-		"an object that is Ready":            {func(b *bench) { b.mustPass() }, metav1.ConditionTrue},
+		"an object without a status": {func(*bench) {}, metav1.ConditionUnknown},
+		"an object whose status is outdated": {
+			func(b *bench) { b.mustPass(); b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, metav1.ConditionTrue,
+		},
+		"an object that is being deleted": {func(b *bench) { b.mustPass(); b.delete(theToy) }, metav1.ConditionFalse},
+		"an object that is Ready":         {func(b *bench) { b.mustPass() }, metav1.ConditionTrue},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := &cleaner{}
@@ -161,7 +163,8 @@ func TestPauseWritesOnlyConditions(t *testing.T) {
 			}
 			b.wantWrites("status default/a")
 			paused := b.get(theToy).Status
-			if !conditions.IsTrue(paused.Conditions, conditions.Paused) || conditions.Find(paused.Conditions, conditions.Ready).Status != test.ready || paused.ObservedGeneration != observed {
+			if !conditions.IsTrue(paused.Conditions, conditions.Paused) ||
+				conditions.Find(paused.Conditions, conditions.Ready).Status != test.ready || paused.ObservedGeneration != observed {
 				t.Errorf("the status of the paused object is %+v", paused)
 			}
 			b.mustPass()

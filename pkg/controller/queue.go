@@ -41,7 +41,8 @@ const (
 )
 
 // gaugeInterval is how often a Queue updates its metrics that grow with time: workqueue_unfinished_work_seconds and
-// workqueue_longest_running_processor_seconds. By default, client-go updates them every 500 ms, which keeps an idle process from resting.
+// workqueue_longest_running_processor_seconds. By default, client-go updates them every 500 ms, which keeps an idle
+// process from resting.
 const gaugeInterval = 10 * time.Second
 
 // gaugeClock is the clock of a queue of keys, which needs tickers only for gaugeInterval.
@@ -82,8 +83,12 @@ func NewQueue(name string, clk clock.WithTicker) *Queue {
 		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[Key](backoffBase, backoffLimit),
 		quick:   workqueue.NewTypedItemExponentialFailureRateLimiter[Key](quickBase, quickLimit),
 	}
-	q.keys = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Name: name, Clock: gaugeClock{clk}, Queue: q.lanes})
-	q.timers = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[timer]{Name: name, Clock: clk, Queue: due{q}})
+	q.keys = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{
+		Name: name, Clock: gaugeClock{clk}, Queue: q.lanes,
+	})
+	q.timers = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[timer]{
+		Name: name, Clock: clk, Queue: due{q},
+	})
 	return q
 }
 

@@ -278,8 +278,10 @@ func TestWaitsAreMeasuredByLaneOfTakenKey(t *testing.T) {
 	q.Get()
 	label := `controller="` + name + `",lane=`
 	want := []string{
-		`windlass_queue_wait_seconds_count{` + label + `"background"} 1`, `windlass_queue_wait_seconds_count{` + label + `"urgent"} 1`,
-		`windlass_queue_wait_seconds_sum{` + label + `"background"} 10`, `windlass_queue_wait_seconds_sum{` + label + `"urgent"} 3`,
+		`windlass_queue_wait_seconds_count{` + label + `"background"} 1`, `windlass_queue_wait_seconds_count{` + label +
+			`"urgent"} 1`,
+		`windlass_queue_wait_seconds_sum{` + label + `"background"} 10`, `windlass_queue_wait_seconds_sum{` + label +
+			`"urgent"} 3`,
 	}
 	got := slices.DeleteFunc(samples(label), func(s string) bool { return strings.Contains(s, "_bucket{") })
 	if !slices.Equal(got, want) {

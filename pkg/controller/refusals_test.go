@@ -63,7 +63,11 @@ func TestDelayOfRefusedAttemptGrows(t *testing.T) {
 	}
 	for _, step := range []struct {
 		at, want time.Duration
-	}{{0, time.Second}, {time.Second, time.Second}, {2 * time.Second, 2 * time.Second}, {4 * time.Second, 4 * time.Second}, {time.Hour, shortest}} {
+	}{
+		{0, time.Second}, {time.Second, time.Second}, {2 * time.Second, 2 * time.Second}, {
+			4 * time.Second, 4 * time.Second,
+		}, {time.Hour, shortest},
+	} {
 		clk.SetTime(epoch.Add(step.at))
 		if got := note(1); got != step.want {
 			t.Errorf("after %v the delay is %v, want %v", step.at, got, step.want)

@@ -17,15 +17,51 @@ func TestSummarySetsConditions(t *testing.T) {
 		err     error
 		want    []string
 	}{
-		"of an object that progresses":               {controller.Summary{State: controller.StateProgressing, Note: note}, nil, []string{"Degraded=False AsExpected", "Progressing=True Note: a", "Ready=False Note: a"}},
-		"of one that is ready":                       {controller.Summary{State: controller.StateReady, Note: note}, nil, []string{"Degraded=False AsExpected", "Progressing=False Note: a", "Ready=True Note: a"}},
-		"of one that is ready, and still progresses": {controller.Summary{State: controller.StateReady, Note: note, Progress: other}, nil, []string{"Degraded=False AsExpected", "Progressing=True Other: b", "Ready=True Note: a"}},
-		"of one that is idle":                        {controller.Summary{State: controller.StateIdle, Note: note}, nil, []string{"Degraded=False AsExpected", "Progressing=False Note: a", "Ready=False Note: a"}},
-		"of one that is degraded":                    {controller.Summary{State: controller.StateDegraded, Note: note}, nil, []string{"Degraded=True Note: a", "Progressing=True Note: a", "Ready=False Note: a"}},
-		"of one that is degraded by something else":  {controller.Summary{State: controller.StateDegraded, Note: note, Problem: other}, nil, []string{"Degraded=True Other: b", "Progressing=True Note: a", "Ready=False Note: a"}},
-		"of one that is stalled":                     {controller.Summary{State: controller.StateStalled, Note: note}, nil, []string{"Degraded=True Note: a", "Progressing=False Note: a", "Ready=False Note: a", "Stalled=True Note: a"}},
-		"of one that is stalled by something else":   {controller.Summary{State: controller.StateStalled, Note: note, Problem: other}, nil, []string{"Degraded=True Other: b", "Progressing=False Other: b", "Ready=False Note: a", "Stalled=True Other: b"}},
-		"of one whose reconcile fails as well":       {controller.Summary{State: controller.StateReady, Note: note}, broken, []string{"Degraded=True Broken: c", "Progressing=False Broken: c", "Ready=False Broken: c", "Stalled=True Broken: c"}},
+		"of an object that progresses": {
+			controller.Summary{State: controller.StateProgressing, Note: note}, nil, []string{
+				"Degraded=False AsExpected", "Progressing=True Note: a", "Ready=False Note: a",
+			},
+		},
+		"of one that is ready": {
+			controller.Summary{State: controller.StateReady, Note: note}, nil, []string{
+				"Degraded=False AsExpected", "Progressing=False Note: a", "Ready=True Note: a",
+			},
+		},
+		"of one that is ready, and still progresses": {
+			controller.Summary{State: controller.StateReady, Note: note, Progress: other}, nil, []string{
+				"Degraded=False AsExpected", "Progressing=True Other: b", "Ready=True Note: a",
+			},
+		},
+		"of one that is idle": {
+			controller.Summary{State: controller.StateIdle, Note: note}, nil, []string{
+				"Degraded=False AsExpected", "Progressing=False Note: a", "Ready=False Note: a",
+			},
+		},
+		"of one that is degraded": {
+			controller.Summary{State: controller.StateDegraded, Note: note}, nil, []string{
+				"Degraded=True Note: a", "Progressing=True Note: a", "Ready=False Note: a",
+			},
+		},
+		"of one that is degraded by something else": {
+			controller.Summary{
+				State: controller.StateDegraded, Note: note, Problem: other,
+			}, nil, []string{"Degraded=True Other: b", "Progressing=True Note: a", "Ready=False Note: a"},
+		},
+		"of one that is stalled": {
+			controller.Summary{State: controller.StateStalled, Note: note}, nil, []string{
+				"Degraded=True Note: a", "Progressing=False Note: a", "Ready=False Note: a", "Stalled=True Note: a",
+			},
+		},
+		"of one that is stalled by something else": {
+			controller.Summary{State: controller.StateStalled, Note: note, Problem: other}, nil, []string{
+				"Degraded=True Other: b", "Progressing=False Other: b", "Ready=False Note: a", "Stalled=True Other: b",
+			},
+		},
+		"of one whose reconcile fails as well": {
+			controller.Summary{State: controller.StateReady, Note: note}, broken, []string{
+				"Degraded=True Broken: c", "Progressing=False Broken: c", "Ready=False Broken: c", "Stalled=True Broken: c",
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, &painter{reconcile: func(_ context.Context, toy *Toy) (controller.Result, error) {

@@ -75,7 +75,9 @@ func (p *painter) Reconcile(ctx context.Context, toy *Toy) (controller.Result, e
 // paint is a Reconcile that succeeds.
 func paint(_ context.Context, toy *Toy) (controller.Result, error) {
 	toy.Status.Colour = toy.Spec.Colour
-	controller.Summary{State: controller.StateReady, Note: controller.Note{Reason: "Painted", Message: "It is " + toy.Spec.Colour + "."}}.SetOn(toy)
+	controller.Summary{
+		State: controller.StateReady, Note: controller.Note{Reason: "Painted", Message: "It is " + toy.Spec.Colour + "."},
+	}.SetOn(toy)
 	return controller.Result{}, nil
 }
 

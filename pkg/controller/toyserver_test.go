@@ -36,7 +36,9 @@ type toyServer struct {
 }
 
 func newToyServer(t testing.TB) *toyServer {
-	return &toyServer{t: t, cache: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), stored: map[controller.Key]*Toy{}}
+	return &toyServer{
+		t: t, cache: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), stored: map[controller.Key]*Toy{},
+	}
 }
 
 // create stores a Toy as the API server would.
@@ -175,16 +177,19 @@ func (c *toyClient) UpdateStatus(_ context.Context, toy *Toy, _ metav1.UpdateOpt
 	})
 }
 
-func (c *toyClient) Patch(_ context.Context, name string, kind types.PatchType, data []byte, _ metav1.PatchOptions, subresources ...string) (*Toy, error) {
+func (c *toyClient) Patch(
+	_ context.Context, name string, kind types.PatchType, data []byte, _ metav1.PatchOptions, subresources ...string,
+) (*Toy, error) {
 	key := controller.Key{Namespace: c.namespace, Name: name}
 	var patch metav1.PartialObjectMetadata
 	if err := json.Unmarshal(data, &patch); err != nil || kind != types.MergePatchType || len(subresources) > 0 {
 		c.server.t.Errorf("unexpected patch %s %v %s: %v", kind, subresources, data, err)
 	}
-	return c.server.write(fmt.Sprintf("finalizers %s %v", key, patch.Finalizers), key, func(stored *Toy) (types.UID, string) {
-		stored.Finalizers = patch.Finalizers
-		return patch.UID, patch.ResourceVersion
-	})
+	return c.server.write(fmt.Sprintf("finalizers %s %v", key, patch.Finalizers), key,
+		func(stored *Toy) (types.UID, string) {
+			stored.Finalizers = patch.Finalizers
+			return patch.UID, patch.ResourceVersion
+		})
 }
 
 // overTheWire returns status after it was encoded as JSON and decoded again. Times lose their fractions of a

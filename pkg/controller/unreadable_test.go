@@ -17,7 +17,8 @@ import (
 // unreadable is the Mark of a cached Toy, and unreadableMessage what the status says then.
 var unreadable = lenient.Mark{Reason: lenient.ReasonUnreadable, Cause: "spec.colour is no text"}
 
-const unreadableMessage = "The object is not reconciled, because it cannot be read: spec.colour is no text. Correct it, or delete it."
+const unreadableMessage = "The object is not reconciled, because it cannot be read: spec.colour is no text. Correct " +
+	"it, or delete it."
 
 // deliverMarked brings the cache up to date, and marks the cached Toy.
 func (b *bench) deliverMarked(mark lenient.Mark) {
@@ -51,7 +52,8 @@ func TestUnreadableObjectIsReportedAndNotReconciled(t *testing.T) {
 	}
 	b.wantWrites("status default/a")
 	ready := conditions.Find(b.get(theToy).Status.Conditions, conditions.Ready)
-	if ready == nil || ready.Reason != unreadable.Reason || ready.Message != unreadableMessage || !conditions.IsTrue(b.get(theToy).Status.Conditions, conditions.Stalled) {
+	if ready == nil || ready.Reason != unreadable.Reason || ready.Message != unreadableMessage ||
+		!conditions.IsTrue(b.get(theToy).Status.Conditions, conditions.Stalled) {
 		t.Errorf("its conditions are %v", b.get(theToy).Status.Conditions)
 	}
 	if kind.calls > 0 || len(b.get(theToy).Finalizers) > 0 {
@@ -101,7 +103,9 @@ func TestUnreadableObjectCanBeDeleted(t *testing.T) {
 		cleaned string // the colour that Finalize sees
 	}{
 		"without Finalize if the spec cannot be read": {unreadable, ""},
-		"with the spec that the API server returns":   {lenient.Mark{Reason: lenient.ReasonTooLarge, Size: 2 << 20, Limit: 1 << 20}, "red"},
+		"with the spec that the API server returns": {
+			lenient.Mark{Reason: lenient.ReasonTooLarge, Size: 2 << 20, Limit: 1 << 20}, "red",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := &cleaner{}
@@ -137,7 +141,8 @@ func TestObjectOverBudgetIsReadOnceThereIsRoom(t *testing.T) {
 		return room
 	}
 	exceeded := lenient.Mark{Reason: lenient.ReasonBudgetExceeded, Size: 9000, Limit: 8 << 20}
-	const noRoom = "The object is not reconciled, because the large objects of the namespace have more than 8388608 bytes in total. " +
+	const noRoom = "The object is not reconciled, because the large objects of the namespace have more than 8388608 " +
+		"bytes in total. " +
 		"Make some of them smaller, or delete some. The operator then reconciles the object within a few minutes."
 	sync := func(want string) {
 		t.Helper()

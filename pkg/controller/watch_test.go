@@ -78,7 +78,9 @@ type countedInformer struct {
 	registered, removed int
 }
 
-func (i *countedInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (i *countedInformer) AddEventHandler(
+	handler cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
 	i.registered++
 	return i.SharedInformer.AddEventHandler(handler)
 }

@@ -68,13 +68,16 @@ func TestControllerSaysWhetherItsKindIsWatched(t *testing.T) {
 		ctx := klog.NewContext(t.Context(), logger)
 		log := logger.GetSink().(ktesting.Underlier).GetBuffer()
 		server := &secretServer{}
-		informer := cache.NewSharedInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: server.list, WatchFuncWithContext: server.watch}, server), &corev1.Secret{}, 0)
+		informer := cache.NewSharedInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: server.list, WatchFuncWithContext: server.watch,
+		}, server), &corev1.Secret{}, 0)
 		queue := NewQueue("watched", clock.RealClock{})
 		defer queue.ShutDown()
 		c := New("watched", queue, nil)
 		c.Watch(informer, cache.ResourceEventHandlerFuncs{})
 		c.failures = newFailures(clock.RealClock{})
-		c.failures.handle = func(context.Context, *cache.Reflector, error) {} // client-go sleeps until the time outside of the bubble
+		// client-go sleeps until the time outside of the bubble
+		c.failures.handle = func(context.Context, *cache.Reflector, error) {}
 		if err := c.failures.observe("watched", informer); err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,8 @@ type behindError struct{ kind, written, observed string }
 
 // Error implements error.
 func (e *behindError) Error() string {
-	return fmt.Sprintf("the cache of kind %s is outdated: it has observed version %q, and this process wrote version %q", e.kind, e.observed, e.written)
+	return fmt.Sprintf("the cache of kind %s is outdated: it has observed version %q, and this process "+
+		"wrote version %q", e.kind, e.observed, e.written)
 }
 
 // add records that a reconcile of key wrote an object of this kind, which store caches, and the

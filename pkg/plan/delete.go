@@ -20,7 +20,8 @@ func (s *Server) delete(q *request) (*answer, error) {
 		}
 	}
 	if q.Resource.GroupResource() == namespaces {
-		return refuse(apierrors.NewBadRequest("a plan cannot show the deletion of a Namespace, because the namespace controller deletes everything in it")), nil
+		return refuse(apierrors.NewBadRequest("a plan cannot show the deletion of a Namespace, because the namespace " +
+			"controller deletes everything in it")), nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,10 +49,13 @@ func (s *Server) delete(q *request) (*answer, error) {
 }
 
 // deletable returns the answer to a deletion that is refused, or nil.
-func (s *Server) deletable(q *request, opts *metav1.DeleteOptions, current *unstructured.Unstructured) (*answer, error) {
+func (s *Server) deletable(
+	q *request, opts *metav1.DeleteOptions, current *unstructured.Unstructured,
+) (*answer, error) {
 	o, required := s.objects[q.ref()], ptr.Deref(opts.Preconditions, metav1.Preconditions{})
 	if o.state != nil {
-		if wrong := preconditionsOf(q, current, ptr.Deref(required.UID, ""), ptr.Deref(required.ResourceVersion, "")); wrong != nil {
+		wrong := preconditionsOf(q, current, ptr.Deref(required.UID, ""), ptr.Deref(required.ResourceVersion, ""))
+		if wrong != nil {
 			return refuse(wrong), nil
 		}
 		if o.stored == "" {
@@ -104,8 +108,8 @@ func terminating(current *unstructured.Unstructured, opts *metav1.DeleteOptions)
 	return after
 }
 
-// gracePeriod returns the seconds that a Pod has to end, and 0 for other objects. A Pod without a node and a Pod that has
-// ended have none (k8s.io/kubernetes, pkg/registry/core/pod/strategy.go).
+// gracePeriod returns the seconds that a Pod has to end, and 0 for other objects. A Pod without a node and a Pod that
+// has ended have none (k8s.io/kubernetes, pkg/registry/core/pod/strategy.go).
 func gracePeriod(obj *unstructured.Unstructured, opts *metav1.DeleteOptions) (seconds int64) {
 	node, _, _ := unstructured.NestedString(obj.Object, "spec", "nodeName")
 	phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase")

@@ -20,13 +20,17 @@ import (
 func (s *Server) keep(q *request) {
 	of := q.Resource.GroupResource()
 	if s.readers[of] == nil {
-		s.readers[of] = &request{Request: q.Clone(context.WithoutCancel(q.Context())), Path: apipath.Path{Resource: q.Resource}, base: q.base, next: q.next}
+		s.readers[of] = &request{
+			Request: q.Clone(context.WithoutCancel(q.Context())), Path: apipath.Path{
+				Resource: q.Resource,
+			}, base: q.base, next: q.next,
+		}
 	}
 }
 
 // Collect does what the garbage collector does after the planned deletions: it deletes or releases the dependents that
-// the Server knows of, and removes the finalizers that delay a deletion for it. It reports whether it changed an object.
-// The rules are in https://kubernetes.io/docs/concepts/architecture/garbage-collection/.
+// the Server knows of, and removes the finalizers that delay a deletion for it. It reports whether it changed an
+// object. The rules are in https://kubernetes.io/docs/concepts/architecture/garbage-collection/.
 func (s *Server) Collect(ctx context.Context) (changed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +79,9 @@ func (s *Server) deletedOwners() map[types.UID]fate {
 }
 
 // collectOne deletes or releases one dependent.
-func (s *Server) collectOne(ctx context.Context, at ref, o *object, owners map[types.UID]fate) (changed bool, err error) {
+func (s *Server) collectOne(
+	ctx context.Context, at ref, o *object, owners map[types.UID]fate,
+) (changed bool, err error) {
 	with := func(wanted ...fate) (found []metav1.OwnerReference) {
 		for _, owner := range o.owners {
 			if slices.Contains(wanted, owners[owner.UID]) {
@@ -92,7 +98,10 @@ func (s *Server) collectOne(ctx context.Context, at ref, o *object, owners map[t
 	if err != nil || current == nil {
 		return false, err
 	}
-	w := Write{Writer: GarbageCollector, Resource: s.readers[at.resource].Resource, Kind: current.GetKind(), Namespace: at.namespace, Name: at.name, Before: current}
+	w := Write{
+		Writer: GarbageCollector, Resource: s.readers[at.resource].Resource, Kind: current.GetKind(),
+		Namespace: at.namespace, Name: at.name, Before: current,
+	}
 	switch {
 	case len(solid) > 0 || len(with(released)) > 0:
 		w.Verb, w.After = "patch", current.DeepCopy()
@@ -100,7 +109,8 @@ func (s *Server) collectOne(ctx context.Context, at ref, o *object, owners map[t
 	case current.GetDeletionTimestamp() != nil:
 		return false, nil
 	case len(waiting) > 0:
-		w.Verb, w.After = "delete", terminating(current, &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)})
+		w.Verb = "delete"
+		w.After = terminating(current, &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)})
 	default:
 		w.Verb, w.After = "delete", terminating(current, &metav1.DeleteOptions{})
 	}
@@ -168,6 +178,7 @@ func (s *Server) read(ctx context.Context, at ref) (*unstructured.Unstructured, 
 func (s *Server) sorted() []ref {
 	text := func(r schema.GroupResource) string { return r.String() }
 	return slices.SortedFunc(maps.Keys(s.objects), func(a, b ref) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(text(a.resource), text(b.resource)), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(text(a.resource), text(b.resource)),
+			cmp.Compare(a.name, b.name))
 	})
 }

@@ -72,7 +72,9 @@ func (s *Server) current(q *request) (current *unstructured.Unstructured, refusa
 
 // modified returns the object after a write, or the answer if the write is refused. The API server checks the write, if
 // it can.
-func (s *Server) modified(q *request, current *unstructured.Unstructured) (after *unstructured.Unstructured, unchecked bool, refusal *answer, err error) {
+func (s *Server) modified(
+	q *request, current *unstructured.Unstructured,
+) (after *unstructured.Unstructured, unchecked bool, refusal *answer, err error) {
 	o := s.objects[q.ref()]
 	want, wrong := q.apply(current)
 	if o.state != nil && wrong != nil {
@@ -88,7 +90,8 @@ func (s *Server) modified(q *request, current *unstructured.Unstructured) (after
 	case isStatus:
 		return merged(current, want, true), true, nil, nil // the API server has no object with this status
 	default:
-		a, unchecked, err = s.trySending(q, http.MethodPost, q.urlOf(ref{resource: q.ref().resource, namespace: q.Namespace}, ""), asNew(want))
+		a, unchecked, err = s.trySending(q, http.MethodPost,
+			q.urlOf(ref{resource: q.ref().resource, namespace: q.Namespace}, ""), asNew(want))
 	}
 	switch {
 	case err != nil:
@@ -115,9 +118,12 @@ func (s *Server) modified(q *request, current *unstructured.Unstructured) (after
 	return merged(current, result, isStatus), unchecked, nil, nil
 }
 
-// replace sends an object that planned writes have changed before as a whole. If another client has changed the object on
-// the API server, replace sends it again for the newest version there: the planned writes have seen no version of it.
-func (s *Server) replace(q *request, o *object, want *unstructured.Unstructured) (a *answer, unchecked bool, err error) {
+// replace sends an object that planned writes have changed before as a whole. If another client has changed the object
+// on the API server, replace sends it again for the newest version there: the planned writes have seen no version of
+// it.
+func (s *Server) replace(
+	q *request, o *object, want *unstructured.Unstructured,
+) (a *answer, unchecked bool, err error) {
 	sent := want.DeepCopy()
 	if !o.deleting { // no update may set these fields
 		unstructured.RemoveNestedField(sent.Object, "metadata", "deletionTimestamp")
@@ -142,18 +148,19 @@ func (s *Server) replace(q *request, o *object, want *unstructured.Unstructured)
 	return a, unchecked, err
 }
 
-// otherVersion returns the error for a write in another API version than the version in which clients watch the resource.
-// The Server does not convert objects.
+// otherVersion returns the error for a write in another API version than the version in which clients watch the
+// resource. The Server does not convert objects.
 func (s *Server) otherVersion(q *request) *apierrors.StatusError {
 	watched, known := s.kinds[q.Resource.GroupResource()]
 	if !known || watched.Version == q.Resource.Version {
 		return nil
 	}
-	return apierrors.NewBadRequest(fmt.Sprintf("a plan supports only version %s of %s", watched.GroupVersion(), q.Resource.GroupResource()))
+	return apierrors.NewBadRequest(fmt.Sprintf("a plan supports only version %s of %s", watched.GroupVersion(),
+		q.Resource.GroupResource()))
 }
 
-// refused answers a write that is refused. If another client has changed the object since it was listed, the write is not
-// part of the plan: the watches send the change, and the client writes again.
+// refused answers a write that is refused. If another client has changed the object since it was listed, the write is
+// not part of the plan: the watches send the change, and the client writes again.
 func (s *Server) refused(q *request, current *unstructured.Unstructured, refusal *answer) (*answer, error) {
 	if refusal.code == http.StatusConflict {
 		if changed, err := s.refresh(q); err != nil || changed {

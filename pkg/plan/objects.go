@@ -128,7 +128,8 @@ func (q *request) selection() (chosen selection, err error) {
 }
 
 func (l selection) has(obj *unstructured.Unstructured) bool {
-	return obj != nil && (l.namespace == "" || l.namespace == obj.GetNamespace()) && (l.name == "" || l.name == obj.GetName()) &&
+	return obj != nil && (l.namespace == "" || l.namespace == obj.GetNamespace()) &&
+		(l.name == "" || l.name == obj.GetName()) &&
 		l.labels.Matches(labels.Set(obj.GetLabels()))
 }
 
@@ -137,7 +138,9 @@ func (l selection) form(obj *unstructured.Unstructured) *unstructured.Unstructur
 	if !l.partial {
 		return obj
 	}
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": partialVersion, "kind": partialKind, "metadata": obj.Object["metadata"]}}
+	return &unstructured.Unstructured{
+		Object: map[string]any{"apiVersion": partialVersion, "kind": partialKind, "metadata": obj.Object["metadata"]},
+	}
 }
 
 // event returns the event of a change for a watch with this selection. ok is false if the watch gets none.

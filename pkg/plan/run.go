@@ -49,8 +49,8 @@ func (r *Run) of(kind schema.GroupKind) (k controller.Stepper, found bool) {
 	return k, false
 }
 
-// NewRun returns a Run of controllers. Of several queued objects, the object of the first controller is reconciled first.
-// clock must be the clock of the controllers.
+// NewRun returns a Run of controllers. Of several queued objects, the object of the first controller is reconciled
+// first. clock must be the clock of the controllers.
 func NewRun(server *Server, clock *Clock, controllers ...*controller.Controller) *Run {
 	r := &Run{
 		server: server, clock: clock,
@@ -102,8 +102,9 @@ func (r *Run) Add(kind schema.GroupKind, key controller.Key) {
 }
 
 // Settle reconciles the queued objects, and the objects that the planned writes queue, until the queues are empty. Then
-// the garbage collector acts, and Settle reconciles the objects that it has changed and the objects that wait for a retry,
-// until nothing changes. It then plans at a later time for each object that waits for a time: see Kind.Expected of package controller.
+// the garbage collector acts, and Settle reconciles the objects that it has changed and the objects that wait for a
+// retry, until nothing changes. It then plans at a later time for each object that waits for a time: see Kind.Expected
+// of package controller.
 func (r *Run) Settle(ctx context.Context) error {
 	if err := r.settle(ctx); err != nil {
 		return err
@@ -217,8 +218,8 @@ func (r *Run) Object(of Object) (obj controller.Object, found bool) {
 	return k.Object(of.Key)
 }
 
-// Failure is an object whose last reconcile failed for another reason than a refused write. The plan lacks the writes that
-// the operator would send for it.
+// Failure is an object whose last reconcile failed for another reason than a refused write. The plan lacks the writes
+// that the operator would send for it.
 type Failure struct {
 	Object
 	Err error

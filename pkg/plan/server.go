@@ -76,7 +76,9 @@ type transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	q := &request{Request: r, Path: apipath.Parse(strings.TrimPrefix(r.URL.Path, t.server.base)), base: t.server.base, next: t.next}
+	q := &request{
+		Request: r, Path: apipath.Parse(strings.TrimPrefix(r.URL.Path, t.server.base)), base: t.server.base, next: t.next,
+	}
 	if r.Body != nil {
 		body, err := io.ReadAll(r.Body)
 		_ = r.Body.Close()
@@ -114,8 +116,8 @@ func (s *Server) answer(q *request) (*answer, error) {
 	return refuse(apierrors.NewMethodNotSupported(q.Resource.GroupResource(), q.Verb(q.Request))), nil
 }
 
-// get answers with the planned object, or with the object on the API server if no planned write has changed it. If another
-// client has changed or deleted the object since it was listed, the watches send the change.
+// get answers with the planned object, or with the object on the API server if no planned write has changed it. If
+// another client has changed or deleted the object since it was listed, the watches send the change.
 func (s *Server) get(q *request) (*answer, error) {
 	if q.Subresource != "" && q.Subresource != statusField {
 		return refuse(apierrors.NewMethodNotSupported(q.Resource.GroupResource(), "get")), nil

@@ -53,8 +53,11 @@ var namespaces = schema.GroupResource{Resource: "namespaces"}
 
 // try sends a write with dryRun=All. unchecked is true if the API server cannot check it: see Write. The object in the
 // answer is complete nevertheless if the answer is ok.
-func (s *Server) try(q *request, at ref, method string, to *url.URL, body []byte) (a *answer, unchecked bool, err error) {
-	if home := s.objects[ref{resource: namespaces, name: at.namespace}]; home != nil && home.state != nil && home.stored == "" {
+func (s *Server) try(
+	q *request, at ref, method string, to *url.URL, body []byte,
+) (a *answer, unchecked bool, err error) {
+	home := s.objects[ref{resource: namespaces, name: at.namespace}]
+	if home != nil && home.state != nil && home.stored == "" {
 		a, err = s.tryElsewhere(q, method, body)
 		return a, err != nil || a.code != http.StatusUnprocessableEntity, err
 	}
@@ -72,8 +75,8 @@ func (s *Server) try(q *request, at ref, method string, to *url.URL, body []byte
 	return a, denied, err
 }
 
-// tryElsewhere lets the API server validate and complete an object whose namespace does not exist yet: it sends the object
-// as an object of the namespace default. Other admission, such as a quota, is not known.
+// tryElsewhere lets the API server validate and complete an object whose namespace does not exist yet: it sends the
+// object as an object of the namespace default. Other admission, such as a quota, is not known.
 func (s *Server) tryElsewhere(q *request, method string, body []byte) (*answer, error) {
 	obj := &unstructured.Unstructured{}
 	if err := json.Unmarshal(body, &obj.Object); err != nil || method != http.MethodPost {
@@ -88,7 +91,9 @@ func (s *Server) tryElsewhere(q *request, method string, body []byte) (*answer, 
 }
 
 // trySending is try for a whole object.
-func (s *Server) trySending(q *request, method string, to *url.URL, obj *unstructured.Unstructured) (a *answer, unchecked bool, err error) {
+func (s *Server) trySending(
+	q *request, method string, to *url.URL, obj *unstructured.Unstructured,
+) (a *answer, unchecked bool, err error) {
 	body, err := json.Marshal(obj.Object)
 	if err != nil {
 		return nil, false, err
@@ -99,14 +104,18 @@ func (s *Server) trySending(q *request, method string, to *url.URL, obj *unstruc
 // isDenied reports whether the user lacks the right to send a write. Otherwise admission has refused it, as it would
 // refuse the write of the operator.
 func (s *Server) isDenied(q *request, method string) (bool, error) {
-	verb := map[string]string{http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}[method]
+	verb := map[string]string{
+		http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
+	}[method]
 	of := access{verb, q.Subresource, q.Resource.GroupResource(), q.Namespace}
 	if denied, known := s.denied[of]; known {
 		return denied, nil
 	}
-	review := authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-		Verb: verb, Group: q.Resource.Group, Resource: q.Resource.Resource, Subresource: q.Subresource, Namespace: q.Namespace,
-	}}}
+	review := authorizationv1.SelfSubjectAccessReview{}
+	review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+		Verb: verb, Group: q.Resource.Group, Resource: q.Resource.Resource, Subresource: q.Subresource,
+		Namespace: q.Namespace,
+	}
 	review.APIVersion, review.Kind = authorizationv1.SchemeGroupVersion.String(), "SelfSubjectAccessReview"
 	body, err := json.Marshal(review)
 	if err != nil {

@@ -16,7 +16,9 @@ func (s *Server) watch(q *request) (*answer, error) {
 	query := q.URL.Query()
 	if query.Get("sendInitialEvents") == "true" {
 		// Reflectors then list, as with API servers without streaming lists.
-		return refuse(apierrors.NewInvalid(q.kind(), "", field.ErrorList{field.Forbidden(field.NewPath("sendInitialEvents"), "a plan lists objects")})), nil
+		return refuse(apierrors.NewInvalid(q.kind(), "", field.ErrorList{
+			field.Forbidden(field.NewPath("sendInitialEvents"), "a plan lists objects"),
+		})), nil
 	}
 	chosen, err := q.selection()
 	if err != nil {

@@ -167,7 +167,9 @@ func (q *request) decode() (*unstructured.Unstructured, error) {
 }
 
 // preconditionsOf returns the error for an object that has not the UID or version that a write requires.
-func preconditionsOf(q *request, current *unstructured.Unstructured, uid types.UID, version string) *apierrors.StatusError {
+func preconditionsOf(
+	q *request, current *unstructured.Unstructured, uid types.UID, version string,
+) *apierrors.StatusError {
 	switch {
 	case uid != "" && uid != current.GetUID():
 		return apierrors.NewConflict(q.Resource.GroupResource(), q.Name, errOther)

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// Provide lets package x509 use the root certificates of Mozilla if the system has no root certificates. Code that verifies a server with the
-// roots of the system must call Provide first. The certificates take 0.4 MB, so Provide loads them only when it is called.
+// Provide lets package x509 use the root certificates of Mozilla if the system has no root certificates. Code that
+// verifies a server with the roots of the system must call Provide first. The certificates take 0.4 MB, so Provide
+// loads them only when it is called.
 //
 // Provide returns an error if it cannot read the certificates. A test checks that it can.
 func Provide() error { return provide() }

@@ -20,8 +20,10 @@ import (
 )
 
 const (
-	oldAt = `{"apiVersion":"cnat.programming-kubernetes.info/v1alpha1","kind":"At","metadata":{"name":"a","namespace":"b"},"spec":{"command":"ls"}}`
-	newAt = `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"name":"a","namespace":"b"},"spec":{"command":["/bin/sh","-c","ls"]}}`
+	oldAt = `{"apiVersion":"cnat.programming-kubernetes.info/v1alpha1","kind":"At","metadata":{"name":"a",` +
+		`"namespace":"b"},"spec":{"command":"ls"}}`
+	newAt = `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At","metadata":{"name":"a","namespace":"b"},` +
+		`"spec":{"command":["/bin/sh","-c","ls"]}}`
 )
 
 // reviewOf returns a ConversionReview that requests objects as v1.
@@ -87,19 +89,40 @@ func TestHandlerRejectsInvalidRequests(t *testing.T) {
 	}{
 		{"another method", "GET", "/convert", json, nil, 405, "Method Not Allowed"},
 		{"another path", "POST", "/", json, nil, 404, "not found"},
-		{"another content type", "POST", "/convert", "application/yaml", nil, 415, `"application/yaml" is not application/json`},
+		{
+			"another content type", "POST", "/convert", "application/yaml", nil, 415,
+			`"application/yaml" is not application/json`,
+		},
 		{"no content type", "POST", "/convert", "", nil, 415, `"" is not application/json`},
 		{"no body", "POST", "/convert", json, nil, 400, "reading the ConversionReview"},
 		{"no JSON", "POST", "/convert", json, strings.NewReader("x"), 400, "reading the ConversionReview"},
-		{"null", "POST", "/convert", json, strings.NewReader("null"), 400, "not apiextensions.k8s.io/v1, Kind=ConversionReview"},
-		{"another kind", "POST", "/convert", json, strings.NewReader(oldAt), 400, "the request is cnat.programming-kubernetes.info/v1alpha1, Kind=At"},
+		{
+			"null", "POST", "/convert", json, strings.NewReader("null"), 400,
+			"not apiextensions.k8s.io/v1, Kind=ConversionReview",
+		},
+		{
+			"another kind", "POST", "/convert", json, strings.NewReader(oldAt), 400,
+			"the request is cnat.programming-kubernetes.info/v1alpha1, Kind=At",
+		},
 		{"an older review", "POST", "/convert", json,
 			strings.NewReader(`{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"ConversionReview"}`), 400, "v1beta1"},
 		{"a review without a request", "POST", "/convert", json,
 			strings.NewReader(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview"}`), 400, "has no request"},
-		{"a body that breaks off", "POST", "/convert", json, io.MultiReader(strings.NewReader("{"), broken{}), 400, "reading the request"},
-		{"an object without an end", "POST", "/convert", json, io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(), "]}}")), strings.NewReader(`"`), endless{}), 413, "more than 4194304 bytes"},
-		{"objects without an end", "POST", "/convert", json, io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(oldAt), "]}}")), &repeated{text: "," + oldAt + strings.Repeat(" ", 1<<18)}), 413, "more than 4194304 bytes"},
+		{
+			"a body that breaks off", "POST", "/convert", json, io.MultiReader(strings.NewReader("{"), broken{}), 400,
+			"reading the request",
+		},
+		{
+			"an object without an end", "POST", "/convert", json,
+			io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(), "]}}")), strings.NewReader(`"`), endless{}),
+			413, "more than 4194304 bytes",
+		},
+		{
+			"objects without an end", "POST", "/convert", json,
+			io.MultiReader(strings.NewReader(strings.TrimSuffix(reviewOf(oldAt), "]}}")), &repeated{
+				text: "," + oldAt + strings.Repeat(" ", 1<<18),
+			}), 413, "more than 4194304 bytes",
+		},
 		{"objects that are no list", "POST", "/convert", json,
 			strings.NewReader(strings.Replace(reviewOf(), "[]", "{}", 1)), 400, "objects is not a list"},
 		{"a list in place of the UID", "POST", "/convert", json,
@@ -255,9 +278,11 @@ func TestHandlerStopsAtFirstObjectThatCannotBeConverted(t *testing.T) {
 // FuzzHandler checks that no body makes the webhook panic or send a response that the API server rejects.
 func FuzzHandler(f *testing.F) {
 	for _, seed := range []string{
-		"", "null", "{}", reviewOf(), reviewOf(oldAt), reviewOf(oldAt, newAt), reviewOf("null"), reviewOf("{}"), reviewOf("[]"),
+		"", "null", "{}", reviewOf(), reviewOf(oldAt), reviewOf(oldAt, newAt), reviewOf("null"), reviewOf("{}"),
+		reviewOf("[]"),
 		strings.ReplaceAll(reviewOf(newAt), `info/v1","obj`, `info/v1alpha1","obj`),
-		reviewOf(strings.ReplaceAll(oldAt, `"name"`, `"annotations":{"cnat.programming-kubernetes.info/v1":"{\"spec\":{\"image\":\"i\"}}"},"name"`)),
+		reviewOf(strings.ReplaceAll(oldAt, `"name"`,
+			`"annotations":{"cnat.programming-kubernetes.info/v1":"{\"spec\":{\"image\":\"i\"}}"},"name"`)),
 	} {
 		f.Add([]byte(seed))
 	}

@@ -7,14 +7,16 @@ import (
 
 var (
 	conversions = metrics.NewCounterVec(&metrics.CounterOpts{
-		Name:           "windlass_webhook_conversions_total",
-		Help:           "ConversionReviews by result: success; failed if an object cannot be converted; refused if the request was not read.",
+		Name: "windlass_webhook_conversions_total",
+		Help: "ConversionReviews by result: success; failed if an object cannot be converted; refused if " +
+			"the request was not read.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"result"})
 	// These two have no series in a process without a webhook.
 	ready = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           "windlass_webhook_ready",
-		Help:           "1 if this process listens for conversions with a certificate that the API server trusts; otherwise 0.",
+		Name: "windlass_webhook_ready",
+		Help: "1 if this process listens for conversions with a certificate that the API server trusts; " +
+			"otherwise 0.",
 		StabilityLevel: metrics.ALPHA,
 	}, nil)
 	certificateExpiry = metrics.NewGaugeVec(&metrics.GaugeOpts{

@@ -17,7 +17,8 @@ import (
 func served(t *testing.T) (samples []string) {
 	t.Helper()
 	response := httptest.NewRecorder()
-	legacyregistry.Handler().ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	legacyregistry.Handler().ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics",
+		nil))
 	for line := range strings.Lines(response.Body.String()) {
 		if strings.HasPrefix(line, "windlass_webhook_") {
 			samples = append(samples, strings.TrimSpace(line))
@@ -28,9 +29,11 @@ func served(t *testing.T) (samples []string) {
 
 func TestConversionsAreCountedByResult(t *testing.T) {
 	conversions.Reset()
-	const at = `{"apiVersion":"cnat.programming-kubernetes.info/v1alpha1","kind":"At","metadata":{"name":"a"},"spec":{"schedule":"2030-01-01T00:00:00Z","command":"true"}}`
+	const at = `{"apiVersion":"cnat.programming-kubernetes.info/v1alpha1","kind":"At","metadata":{"name":"a"},` +
+		`"spec":{"schedule":"2030-01-01T00:00:00Z","command":"true"}}`
 	do(t, http.MethodPost, certificate.Path, "application/json", strings.NewReader(reviewOf(at))).Body.Close()
-	do(t, http.MethodPost, certificate.Path, "application/json", strings.NewReader(reviewOf(`{"apiVersion":"example.com/v1","kind":"Other"}`))).Body.Close()
+	do(t, http.MethodPost, certificate.Path, "application/json",
+		strings.NewReader(reviewOf(`{"apiVersion":"example.com/v1","kind":"Other"}`))).Body.Close()
 	do(t, http.MethodPost, certificate.Path, "text/plain", strings.NewReader("")).Body.Close()
 	for _, result := range []string{resultSuccess, resultFailed, resultRefused} {
 		if want := fmt.Sprintf(`windlass_webhook_conversions_total{result=%q} 1`, result); !slices.Contains(served(t), want) {
@@ -47,11 +50,14 @@ func TestMetricsSayWhetherWebhookIsReadyAndWhenCertificateExpires(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	expiry := fmt.Sprintf("windlass_webhook_certificate_expiration_timestamp_seconds %v", float64(serving.Leaf.NotAfter.Unix()))
+	expiry := fmt.Sprintf("windlass_webhook_certificate_expiration_timestamp_seconds %v",
+		float64(serving.Leaf.NotAfter.Unix()))
 	if got := served(t); !slices.Contains(got, "windlass_webhook_ready 1") || !slices.Contains(got, expiry) {
 		t.Errorf("got %q, want a ready webhook, and %s", got, expiry)
 	}
-	other, err := New(o.api.Kube, o.api.CRD, Options{Address: "127.0.0.1:0", Certificate: certificate.Options{Namespace: namespace, Clock: o.clock}})
+	other, err := New(o.api.Kube, o.api.CRD, Options{
+		Address: "127.0.0.1:0", Certificate: certificate.Options{Namespace: namespace, Clock: o.clock},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

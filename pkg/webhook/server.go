@@ -65,7 +65,9 @@ func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options)
 	if options.Address == "" {
 		options.Address = DefaultAddress
 	}
-	s := &Server{address: options.Address, shutdownDelay: options.ShutdownDelay, clock: clock.RealClock{}, certificates: source}
+	s := &Server{
+		address: options.Address, shutdownDelay: options.ShutdownDelay, clock: clock.RealClock{}, certificates: source,
+	}
 	if options.Certificate.Clock != nil {
 		s.clock = options.Certificate.Clock
 	}
@@ -81,8 +83,8 @@ func (s *Server) Ready() error {
 	return s.certificates.Ready()
 }
 
-// GetCertificate returns the serving certificate, for the tls.Config of a further server of this process. It fails until
-// there is a certificate that the API server trusts.
+// GetCertificate returns the serving certificate, for the tls.Config of a further server of this process. It fails
+// until there is a certificate that the API server trusts.
 func (s *Server) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return s.certificates.GetCertificate(hello)
 }

@@ -45,7 +45,9 @@ type operator struct {
 
 // start runs concurrent replicas until the test ends, and waits until they are ready.
 func start(t *testing.T, replicas int, options certificate.Options) *operator {
-	o := &operator{t: t, api: webhooktest.NewAPI(t), clock: clocktesting.NewFakeClock(time.Date(2026, 2, 10, 20, 30, 0, 0, time.UTC))}
+	o := &operator{
+		t: t, api: webhooktest.NewAPI(t), clock: clocktesting.NewFakeClock(time.Date(2026, 2, 10, 20, 30, 0, 0, time.UTC)),
+	}
 	options.Namespace, options.Clock = namespace, o.clock
 	for range replicas {
 		s, err := New(o.api.Kube, o.api.CRD, Options{Address: "127.0.0.1:0", Certificate: options})
@@ -241,7 +243,9 @@ func TestServerRequiresTLS13(t *testing.T) {
 func TestServerFinishesRequestInFlightOnShutdown(t *testing.T) {
 	api := webhooktest.NewAPI(t)
 	o := &operator{t: t, api: api, clock: clocktesting.NewFakeClock(time.Now())}
-	s, err := New(api.Kube, api.CRD, Options{Address: "127.0.0.1:0", Certificate: certificate.Options{Namespace: namespace, Clock: o.clock}})
+	s, err := New(api.Kube, api.CRD, Options{
+		Address: "127.0.0.1:0", Certificate: certificate.Options{Namespace: namespace, Clock: o.clock},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +308,8 @@ func TestServerClosesConnectionsBeforeShutdown(t *testing.T) {
 	transport, url := o.transport(), s.url()
 	transport.DisableKeepAlives = false
 	convert := func() *http.Response {
-		response, err := (&http.Client{Transport: transport}).Post(url, "application/json", strings.NewReader(reviewOf(oldAt)))
+		response, err := (&http.Client{Transport: transport}).Post(url, "application/json",
+			strings.NewReader(reviewOf(oldAt)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,8 @@ func TestBudgetReleasesSizeOfCollectedObjects(t *testing.T) {
 	if Charge(b, &holder{}, "a", "late", Small) || b.Fits("a", "late", Small) {
 		t.Fatal("more than the budget fits")
 	}
-	if !b.Fits("a", types.UID(held[0].name), Namespace/4) || !b.Fits("b", "late", Namespace) || (&Budget{}).Fits("a", "late", Namespace+1) {
+	if !b.Fits("a", types.UID(held[0].name), Namespace/4) || !b.Fits("b", "late", Namespace) ||
+		(&Budget{}).Fits("a", "late", Namespace+1) {
 		t.Error("what fits is told wrongly")
 	}
 	runtime.KeepAlive(held)

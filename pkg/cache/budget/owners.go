@@ -20,7 +20,8 @@ const (
 // the rest. It modifies references.
 func Owners(references []metav1.OwnerReference) []metav1.OwnerReference {
 	possible := slices.DeleteFunc(references, func(r metav1.OwnerReference) bool {
-		return len(r.Name) > longestName || len(r.UID) > longestUID || len(r.Kind) > longestKind || len(r.APIVersion) > longestVersion
+		return len(r.Name) > longestName || len(r.UID) > longestUID || len(r.Kind) > longestKind ||
+			len(r.APIVersion) > longestVersion
 	})
 	return possible[:min(len(possible), mostOwners)]
 }

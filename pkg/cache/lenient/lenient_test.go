@@ -26,7 +26,8 @@ func decoders() (tolerant, strict runtime.Decoder) {
 
 // app returns an App in JSON. spec has further fields of its spec, after a comma.
 func app(spec string) string {
-	return `{"apiVersion":"windlass.dev/v1alpha1","kind":"App","metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7","generation":3},` +
+	return `{"apiVersion":"windlass.dev/v1alpha1","kind":"App","metadata":{"name":"web","namespace":"shop","uid":"u",` +
+		`"resourceVersion":"7","generation":3},` +
 		`"spec":{"image":"shop:1"` + spec + `},"status":{"observedGeneration":2}}`
 }
 
@@ -52,7 +53,8 @@ func TestDecodeOfValidObjectMatchesStrictDecoder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if want, got := decode(t, strict, app(spec)), decode(t, tolerant, app(spec)); !equality.Semantic.DeepEqual(want, got) {
+			want, got := decode(t, strict, app(spec)), decode(t, tolerant, app(spec))
+			if !equality.Semantic.DeepEqual(want, got) {
 				t.Errorf("it is %v, want %v", got, want)
 			}
 		})
@@ -70,22 +72,32 @@ func TestDecodeOfUndecodableObjectKeepsMetadataAndStatus(t *testing.T) {
 		want string // a part of the cause
 		lost bool   // whether the status is lost
 	}{
-		"a quantity of two sorts":        {of(`"resources":{"requests":{"cpu":"1e5.5"}}`), "quantities must match", false},
-		"a quantity that is slow":        {of(`"resources":{"requests":{"cpu":"1e-100000000"}}`), "quantities must match", false},
-		"a number that is slow":          {of(`"resources":{"limits":{"cpu":1e-100000000}}`), "invalid character", false},
-		"a quantity behind white space":  {of(`"resources":{"limits":{"cpu": "  1e-100000000 "}}`), "quantities must match", false},
-		"a quantity of very many digits": {of(`"resources":{"limits":{"cpu":"` + strings.Repeat("9", 1<<20) + `"}}`), "quantities must match", false},
-		"a quantity and a slow text":     {of(`"args":["1e12345"],"resources":{"requests":{"cpu":"1e5.5"}}`), "quantities must match", false},
+		"a quantity of two sorts": {of(`"resources":{"requests":{"cpu":"1e5.5"}}`), "quantities must match", false},
+		"a quantity that is slow": {of(`"resources":{"requests":{"cpu":"1e-100000000"}}`), "quantities must match", false},
+		"a number that is slow":   {of(`"resources":{"limits":{"cpu":1e-100000000}}`), "invalid character", false},
+		"a quantity behind white space": {
+			of(`"resources":{"limits":{"cpu": "  1e-100000000 "}}`), "quantities must match", false,
+		},
+		"a quantity of very many digits": {
+			of(`"resources":{"limits":{"cpu":"` + strings.Repeat("9", 1<<20) + `"}}`), "quantities must match", false,
+		},
+		"a quantity and a slow text": {
+			of(`"args":["1e12345"],"resources":{"requests":{"cpu":"1e5.5"}}`), "quantities must match", false,
+		},
 		"an integer beyond its type":     {of(`"replicas":99999999999`), "spec.replicas of type int32", false},
 		"a list where an object belongs": {of(`"resources":[1]`), "spec.resources", false},
 		"a string where a list belongs":  {of(`"args":"x"`), "spec.args of type []string", false},
 		"a spec that is no object":       {without(spec, `"spec":7`), "AppSpec", false},
 		"a status that is no object":     {without(status, `"status":7`), "AppStatus", true},
-		"a time that is none":            {without(status, `"status":{"conditions":[{"lastTransitionTime":[]}]}`), "lastTransitionTime", true},
+		"a time that is none": {
+			without(status, `"status":{"conditions":[{"lastTransitionTime":[]}]}`), "lastTransitionTime", true,
+		},
 		"labels that are no strings":     {without(name, name+`,"labels":{"a":1}`), "labels", false},
 		"annotations that are no object": {without(name, name+`,"annotations":7`), "annotations", false},
 		"a timestamp that is none":       {without(name, name+`,"deletionTimestamp":"soon"`), "soon", false},
-		"odd managed fields":             {without(name, name+`,"managedFields":[{"time":7,"fieldsV1":7}]`), "managedFields", false},
+		"odd managed fields": {
+			without(name, name+`,"managedFields":[{"time":7,"fieldsV1":7}]`), "managedFields", false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +145,8 @@ func TestDecodeOfListMarksOnlyUnreadableItem(t *testing.T) {
 	t.Parallel()
 	tolerant, _ := decoders()
 	bad := app(`,"resources":{"requests":{"cpu":"1e5.5"}}`)
-	text := fmt.Sprintf(`{"apiVersion":"windlass.dev/v1alpha1","kind":"AppList","metadata":{"resourceVersion":"9"},"items":[%s,%s,%s]}`, app(""), bad, app(""))
+	text := fmt.Sprintf(`{"apiVersion":"windlass.dev/v1alpha1","kind":"AppList","metadata":{"resourceVersion":"9"},`+
+		`"items":[%s,%s,%s]}`, app(""), bad, app(""))
 	list := &v1alpha1.AppList{}
 	if _, _, err := tolerant.Decode([]byte(text), nil, list); err != nil {
 		t.Fatal(err)

@@ -18,8 +18,10 @@ import (
 // large returns an App with an argument of size bytes. The UID depends on n.
 func large(n, size int) *v1alpha1.App {
 	app := &v1alpha1.App{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: types.UID(fmt.Sprint(n)), Finalizers: []string{"windlass.dev/app"}},
-		Spec:       v1alpha1.AppSpec{Image: "web:1", Args: []string{strings.Repeat("x", size)}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "web", UID: types.UID(fmt.Sprint(n)), Finalizers: []string{"windlass.dev/app"},
+		},
+		Spec: v1alpha1.AppSpec{Image: "web:1", Args: []string{strings.Repeat("x", size)}},
 	}
 	app.Status.ObservedGeneration = 2
 	return app
@@ -83,7 +85,8 @@ func TestTransformLimitsAnObject(t *testing.T) {
 				if whole := app.Spec.Image != ""; whole != (tt.reason == "") || !whole && len(app.Labels) > 0 {
 					t.Errorf("its spec is cached: %v, and its labels are %v", whole, app.Labels)
 				}
-				if app.Name != "web" || len(app.Finalizers) != 1 || app.Status.ObservedGeneration != 2 || len(app.ManagedFields) > 0 {
+				if app.Name != "web" || len(app.Finalizers) != 1 || app.Status.ObservedGeneration != 2 ||
+					len(app.ManagedFields) > 0 {
 					t.Errorf("it is %+v", app.ObjectMeta)
 				}
 			}
@@ -113,7 +116,9 @@ func TestTransformKeepsAnnotationsOfItsDomains(t *testing.T) {
 	t.Parallel()
 	for want, domains := range map[int][]string{1: {"windlass.dev", "example.com"}, 2: nil} {
 		app := large(1, 100)
-		app.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}", "windlass.dev/paused": "true"}
+		app.Annotations = map[string]string{
+			"kubectl.kubernetes.io/last-applied-configuration": "{}", "windlass.dev/paused": "true",
+		}
 		got := transformed(t, lenient.Transform(&budget.Budget{}, domains...), app)
 		if len(got.Annotations) != want || got.Annotations["windlass.dev/paused"] != "true" {
 			t.Errorf("with the domains %v it has %v", domains, got.Annotations)

@@ -57,7 +57,8 @@ type Options struct {
 
 // NewInformer creates an informer for the type of object, which is in scheme. tweak is the same as in Options.
 type NewInformer func(
-	client rest.Interface, scheme *runtime.Scheme, object runtime.Object, namespace string, tweak func(*metav1.ListOptions),
+	client rest.Interface, scheme *runtime.Scheme, object runtime.Object, namespace string,
+	tweak func(*metav1.ListOptions),
 ) cache.SharedIndexInformer
 
 // NewFactory returns informers that pack objects with o.Packers. Stores and listers return unpacked objects.
@@ -70,7 +71,8 @@ func NewFactory(client kubernetes.Interface, o Options) informers.SharedInformer
 	}
 	return &factory{
 		inner: informers.NewSharedInformerFactoryWithOptions(client, 0,
-			informers.WithNamespace(o.Namespace), informers.WithTweakListOptions(o.Tweak), informers.WithTransform(o.Packers.Transform(o.Limit, o.Groups...))),
+			informers.WithNamespace(o.Namespace), informers.WithTweakListOptions(o.Tweak),
+			informers.WithTransform(o.Packers.Transform(o.Limit, o.Groups...))),
 		namespace:   o.Namespace,
 		tweak:       o.Tweak,
 		newInformer: o.NewInformer,
@@ -88,7 +90,9 @@ type factory struct {
 
 // InformerFor implements informers.SharedInformerFactory. The methods for API groups create their informers
 // with it.
-func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+func (f *factory) InformerFor(
+	obj runtime.Object, newFunc internalinterfaces.NewInformerFunc,
+) cache.SharedIndexInformer {
 	if f.newInformer != nil {
 		newFunc = func(client kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
 			return f.newInformer(client.CoreV1().RESTClient(), scheme.Scheme, obj, f.namespace, f.tweak)

@@ -25,8 +25,11 @@ const large = budget.Namespace/8 - 1<<12
 // secret returns a large Secret that an App controls.
 func secret(n int) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint(n), UID: types.UID(fmt.Sprint(n)), ResourceVersion: "7", OwnerReferences: deployment(1).OwnerReferences},
-		Data:       map[string][]byte{"key": make([]byte, large)},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: fmt.Sprint(n), UID: types.UID(fmt.Sprint(n)), ResourceVersion: "7",
+			OwnerReferences: deployment(1).OwnerReferences,
+		},
+		Data: map[string][]byte{"key": make([]byte, large)},
 	}
 }
 
@@ -36,14 +39,17 @@ func TestTransformCachesIdentityOfForeignObject(t *testing.T) {
 	foreign.Annotations = map[string]string{"example.com/theirs": strings.Repeat("x", 1<<17)}
 	foreign.DeletionTimestamp = ptr.To(metav1.Unix(7, 0))
 	for name, owners := range map[string][]metav1.OwnerReference{
-		"nobody's": nil, "another kind's": {{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: ptr.To(true)}},
+		"nobody's": nil, "another kind's": {
+			{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: ptr.To(true)},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := foreign.DeepCopy()
 			object.OwnerReferences = owners
 			o := pack(t, new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev"), object)
 			want := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-				Namespace: "shop", Name: "1", UID: "1", ResourceVersion: "7", OwnerReferences: owners, DeletionTimestamp: foreign.DeletionTimestamp,
+				Namespace: "shop", Name: "1", UID: "1", ResourceVersion: "7", OwnerReferences: owners,
+				DeletionTimestamp: foreign.DeletionTimestamp,
 			}}
 			if diff := cmp.Diff(packed.Whole(want), unpack(t, o)); diff != "" {
 				t.Errorf("it is (-want +got):\n%s", diff)
@@ -69,12 +75,15 @@ func TestTransformDoesNotCacheObjectOverBudget(t *testing.T) {
 	if _, err := o.Unpack(); !errors.As(err, &exceeded) || exceeded.Fits() || o.GetResourceVersion() != "7" {
 		t.Errorf("of one too many is cached %v (%v)", o, err)
 	} else {
-		controllertest.ErrorContains(t, "shop/8 is not cached, because the large objects of namespace shop have more than", err)
+		controllertest.ErrorContains(t, "shop/8 is not cached, because the large objects of namespace shop "+
+			"have more than", err)
 	}
 	if again, err := transform(held[3].(*corev1.Secret).DeepCopy()); err != nil || again.(*corev1.Secret).Name != "3" {
 		t.Errorf("another version of one became %v (%v)", again, err)
 	}
-	config := &corev1.ConfigMap{ObjectMeta: *secret(9).ObjectMeta.DeepCopy(), BinaryData: map[string][]byte{"key": make([]byte, budget.Owned)}}
+	config := &corev1.ConfigMap{
+		ObjectMeta: *secret(9).ObjectMeta.DeepCopy(), BinaryData: map[string][]byte{"key": make([]byte, budget.Owned)},
+	}
 	if _, err := pack(t, transform, config).Unpack(); !errors.As(err, &exceeded) || exceeded.Fits() {
 		t.Errorf("an object that is too large is cached (%v)", err)
 	} else {

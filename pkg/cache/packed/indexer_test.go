@@ -54,45 +54,62 @@ func TestGeneratedListersWorkOnPackedCaches(t *testing.T) {
 		read   func(f informers.SharedInformerFactory) func() ([]any, error)
 	}
 	for _, of := range []listers{
-		{&corev1.ConfigMap{ObjectMeta: named("a"), Data: map[string]string{"k": "v"}}, func(f informers.SharedInformerFactory) func() ([]any, error) {
-			l := f.Core().V1().ConfigMaps().Lister().ConfigMaps("default")
-			return reads(l.Get, l.List)
-		}},
-		{&corev1.Secret{ObjectMeta: named("a"), Data: map[string][]byte{"k": []byte("v")}}, func(f informers.SharedInformerFactory) func() ([]any, error) {
-			l := f.Core().V1().Secrets().Lister().Secrets("default")
-			return reads(l.Get, l.List)
-		}},
-		{&corev1.Service{ObjectMeta: named("a"), Spec: corev1.ServiceSpec{ClusterIP: "None"}}, func(f informers.SharedInformerFactory) func() ([]any, error) {
+		{&corev1.ConfigMap{ObjectMeta: named("a"), Data: map[string]string{"k": "v"}},
+			func(f informers.SharedInformerFactory) func() ([]any, error) {
+				l := f.Core().V1().ConfigMaps().Lister().ConfigMaps("default")
+				return reads(l.Get, l.List)
+			}},
+		{&corev1.Secret{ObjectMeta: named("a"), Data: map[string][]byte{"k": []byte("v")}},
+			func(f informers.SharedInformerFactory) func() ([]any, error) {
+				l := f.Core().V1().Secrets().Lister().Secrets("default")
+				return reads(l.Get, l.List)
+			}},
+		{&corev1.Service{
+			ObjectMeta: named("a"), Spec: corev1.ServiceSpec{ClusterIP: "None"},
+		}, func(f informers.SharedInformerFactory) func() ([]any, error) {
 			l := f.Core().V1().Services().Lister().Services("default")
 			return reads(l.Get, l.List)
 		}},
-		{&corev1.PersistentVolumeClaim{ObjectMeta: named("a"), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}}, func(f informers.SharedInformerFactory) func() ([]any, error) {
-			l := f.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims("default")
-			return reads(l.Get, l.List)
-		}},
-		{&appsv1.Deployment{ObjectMeta: named("a"), Spec: appsv1.DeploymentSpec{Paused: true}}, func(f informers.SharedInformerFactory) func() ([]any, error) {
+		{&corev1.PersistentVolumeClaim{ObjectMeta: named("a"), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v"}},
+			func(f informers.SharedInformerFactory) func() ([]any, error) {
+				l := f.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims("default")
+				return reads(l.Get, l.List)
+			}},
+		{&appsv1.Deployment{
+			ObjectMeta: named("a"), Spec: appsv1.DeploymentSpec{Paused: true},
+		}, func(f informers.SharedInformerFactory) func() ([]any, error) {
 			l := f.Apps().V1().Deployments().Lister().Deployments("default")
 			return reads(l.Get, l.List)
 		}},
-		{&appsv1.StatefulSet{ObjectMeta: named("a"), Spec: appsv1.StatefulSetSpec{ServiceName: "s"}}, func(f informers.SharedInformerFactory) func() ([]any, error) {
+		{&appsv1.StatefulSet{
+			ObjectMeta: named("a"), Spec: appsv1.StatefulSetSpec{ServiceName: "s"},
+		}, func(f informers.SharedInformerFactory) func() ([]any, error) {
 			l := f.Apps().V1().StatefulSets().Lister().StatefulSets("default")
 			return reads(l.Get, l.List)
 		}},
-		{&networkingv1.Ingress{ObjectMeta: named("a"), Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{Host: "h"}}}}, func(f informers.SharedInformerFactory) func() ([]any, error) {
+		{&networkingv1.Ingress{
+			ObjectMeta: named("a"), Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{Host: "h"}}},
+		}, func(f informers.SharedInformerFactory) func() ([]any, error) {
 			l := f.Networking().V1().Ingresses().Lister().Ingresses("default")
 			return reads(l.Get, l.List)
 		}},
-		{&autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: named("a"), Spec: autoscalingv2.HorizontalPodAutoscalerSpec{MaxReplicas: 3}}, func(f informers.SharedInformerFactory) func() ([]any, error) {
+		{&autoscalingv2.HorizontalPodAutoscaler{
+			ObjectMeta: named("a"), Spec: autoscalingv2.HorizontalPodAutoscalerSpec{MaxReplicas: 3},
+		}, func(f informers.SharedInformerFactory) func() ([]any, error) {
 			l := f.Autoscaling().V2().HorizontalPodAutoscalers().Lister().HorizontalPodAutoscalers("default")
 			return reads(l.Get, l.List)
 		}},
-		{&policyv1.PodDisruptionBudget{ObjectMeta: named("a"), Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}}}, func(f informers.SharedInformerFactory) func() ([]any, error) {
+		{&policyv1.PodDisruptionBudget{
+			ObjectMeta: named("a"), Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}},
+		}, func(f informers.SharedInformerFactory) func() ([]any, error) {
 			l := f.Policy().V1().PodDisruptionBudgets().Lister().PodDisruptionBudgets("default")
 			return reads(l.Get, l.List)
 		}},
 	} {
 		t.Run(fmt.Sprintf("%T", of.object), func(t *testing.T) {
-			f := packed.NewFactory(fake.NewClientset(of.object.DeepCopyObject()), packed.Options{Namespace: "default", Limit: &budget.Budget{}, Groups: []string{"windlass.dev"}})
+			f := packed.NewFactory(fake.NewClientset(of.object.DeepCopyObject()), packed.Options{
+				Namespace: "default", Limit: &budget.Budget{}, Groups: []string{"windlass.dev"},
+			})
 			read := of.read(f)
 			f.Start(t.Context().Done())
 			f.WaitForCacheSync(t.Context().Done())
@@ -110,7 +127,9 @@ func TestGeneratedListersWorkOnPackedCaches(t *testing.T) {
 func TestForResourceReturnsUnpackedObjects(t *testing.T) {
 	want := deployment(1)
 	want.ManagedFields = nil
-	f := packed.NewFactory(fake.NewClientset(want.DeepCopy()), packed.Options{Limit: &budget.Budget{}, Groups: []string{"windlass.dev"}})
+	f := packed.NewFactory(fake.NewClientset(want.DeepCopy()), packed.Options{
+		Limit: &budget.Budget{}, Groups: []string{"windlass.dev"},
+	})
 	generic, err := f.ForResource(appsv1.SchemeGroupVersion.WithResource("deployments"))
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +157,11 @@ func imageOf(obj any) ([]string, error) {
 func TestIndexerReturnsIdentityOfObjectOverLimit(t *testing.T) {
 	large := deployment(1)
 	large.Annotations["example.com/noise"] = strings.Repeat("x", budget.Owned)
-	indexer := packed.Indexer{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+	indexer := packed.Indexer{
+		Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{
+			cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
+		}),
+	}
 	if err := indexer.AddIndexers(cache.Indexers{"image": imageOf}); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +183,8 @@ func TestIndexerReturnsIdentityOfObjectOverLimit(t *testing.T) {
 	if all := indexer.List(); len(all) != 1 || all[0] != any(o) {
 		t.Errorf("List returned %v", all)
 	}
-	if byImage, err := indexer.ByIndex("image", large.Spec.Template.Spec.Containers[0].Image); len(byImage) > 0 || err != nil {
+	if byImage, err := indexer.ByIndex("image", large.Spec.Template.Spec.Containers[0].Image); len(byImage) > 0 ||
+		err != nil {
 		t.Errorf("the index of images has %v (%v)", byImage, err)
 	}
 	alike, err := indexer.Index(cache.NamespaceIndex, deployment(2))

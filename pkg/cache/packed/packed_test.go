@@ -34,20 +34,25 @@ import (
 func deployment(n int) *appsv1.Deployment {
 	name, id := fmt.Sprintf("app-%05d", n), rand.New(rand.NewPCG(1, uint64(n)))
 	uid := func() types.UID { return types.UID(fmt.Sprintf("%016x-%016x", id.Uint64(), id.Uint64())) }
-	labels := map[string]string{"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": name, "app.kubernetes.io/managed-by": "windlass"}
+	labels := map[string]string{
+		"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": name, "app.kubernetes.io/managed-by": "windlass",
+	}
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: name, UID: uid(), ResourceVersion: fmt.Sprint(1000 + n), Labels: labels,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "windlass.dev/v1alpha1", Kind: "App", Name: name, UID: uid(), Controller: ptr.To(true)}},
-			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "windlass-controller", Operation: "Update"}},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "windlass.dev/v1alpha1", Kind: "App", Name: name, UID: uid(), Controller: ptr.To(true)},
+			},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "windlass-controller", Operation: "Update"}},
 		},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
-				Name: "app", Image: "registry.example.com/shop:1", ImagePullPolicy: corev1.PullIfNotPresent,
-				Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}},
-				Env:   []corev1.EnvVar{{Name: "MODE", Value: "fast"}},
-			}}}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name: "app", Image: "registry.example.com/shop:1", ImagePullPolicy: corev1.PullIfNotPresent,
+					Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}},
+					Env:   []corev1.EnvVar{{Name: "MODE", Value: "fast"}},
+				}}}},
 		},
 		Status: appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, ReadyReplicas: 2},
 	}
@@ -125,7 +130,10 @@ func TestPackedObjectHasIdentityAndOwners(t *testing.T) {
 	controlled, free := deployment(1), deployment(2)
 	free.OwnerReferences = nil
 	for _, d := range []*appsv1.Deployment{controlled, free} {
-		want := &metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion, OwnerReferences: d.OwnerReferences}
+		want := &metav1.ObjectMeta{
+			Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion,
+			OwnerReferences: d.OwnerReferences,
+		}
 		o := pack(t, new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev"), d)
 		if diff := cmp.Diff(metav1.Object(want), o.GetObjectMeta()); diff != "" {
 			t.Errorf("it tells (-want +got):\n%s", diff)
@@ -158,7 +166,11 @@ func TestObjectsOfSeveralShapesTakeLittleMemory(t *testing.T) {
 	transform := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")
 	size, plain := 0, 0
 	for n := range enough {
-		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(n), OwnerReferences: deployment(n).OwnerReferences}, Data: map[string]string{}}
+		c := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprint(n), OwnerReferences: deployment(n).OwnerReferences,
+			}, Data: map[string]string{},
+		}
 		sort := rand.New(rand.NewPCG(7, uint64(n%4)))
 		for range 20 {
 			c.Data[fmt.Sprint(sort.Uint64())] = fmt.Sprint(sort.Uint64(), sort.Uint64())
@@ -188,7 +200,8 @@ func TestLatestObjectsStayUnpacked(t *testing.T) {
 
 func TestShardsShareDictionaryAndLatestObjects(t *testing.T) {
 	var packers packed.Packers
-	shard, another := packers.Transform(&budget.Budget{}, "windlass.dev"), packers.Transform(&budget.Budget{}, "windlass.dev")
+	shard := packers.Transform(&budget.Budget{}, "windlass.dev")
+	another := packers.Transform(&budget.Budget{}, "windlass.dev")
 	first := deployment(0)
 	o := pack(t, shard, first)
 	if size := pack(t, another, deployment(1)).Size(); size*5 > first.Size() {
@@ -207,10 +220,15 @@ func TestTransformKeepsObjectThatCannotBePacked(t *testing.T) {
 		cache.DeletedFinalStateUnknown{Key: "a/b", Obj: deployment(1)},
 		&v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		pack(t, new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev"), deployment(1)),
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{OwnerReferences: deployment(1).OwnerReferences}, Data: map[string][]byte{"password": []byte("canary")}},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{OwnerReferences: deployment(1).OwnerReferences}, Data: map[string][]byte{
+				"password": []byte("canary"),
+			},
+		},
 		unwritable{&corev1.Service{ObjectMeta: metav1.ObjectMeta{OwnerReferences: deployment(1).OwnerReferences}}},
 	} {
-		if got, err := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")(object); err != nil || !reflect.DeepEqual(object, got) {
+		if got, err := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")(object); err != nil ||
+			!reflect.DeepEqual(object, got) {
 			t.Errorf("of a %T it makes %v (%v)", object, got, err)
 		}
 	}

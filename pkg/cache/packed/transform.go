@@ -34,8 +34,8 @@ const (
 	worth = 3
 )
 
-// Packers has the dictionaries and the latest objects of each type. The caches of several shards share them to save memory. The zero Packers is
-// ready to use, and is safe for concurrent use.
+// Packers has the dictionaries and the latest objects of each type. The caches of several shards share them to save
+// memory. The zero Packers is ready to use, and is safe for concurrent use.
 type Packers struct {
 	byType sync.Map // packer by reflect.Type
 }

@@ -41,7 +41,8 @@ func Parse(path string) (p Path) {
 	p.Resource.Version = next()
 	p.Resource.Resource = next()
 	// A namespace is an object too: only with a resource after its name, it is the namespace of another object.
-	if rest := parts[min(root+1, len(parts)):]; p.Resource.Resource == "namespaces" && len(rest) > 1 && rest[1] != "status" && rest[1] != "finalize" {
+	rest := parts[min(root+1, len(parts)):]
+	if p.Resource.Resource == "namespaces" && len(rest) > 1 && rest[1] != "status" && rest[1] != "finalize" {
 		p.Namespace = next()
 		p.Resource.Resource = next()
 	}

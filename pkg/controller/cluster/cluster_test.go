@@ -22,25 +22,30 @@ func TestOnlyChildrenOfOwnGroupsAreCachedWhole(t *testing.T) {
 		change func(*corev1.ConfigMap)
 		whole  bool
 	}{
-		"a child":                                 {func(*corev1.ConfigMap) {}, true},
-		"a child that lost its owner reference":   {func(c *corev1.ConfigMap) { c.OwnerReferences = nil }, true},
-		"an object of a kind of another operator": {func(c *corev1.ConfigMap) { c.OwnerReferences[0].APIVersion = "other.example.com/v1" }, false},
-		"an object that nobody controls":          {func(c *corev1.ConfigMap) { c.OwnerReferences, c.Annotations = nil, nil }, false},
+		"a child":                               {func(*corev1.ConfigMap) {}, true},
+		"a child that lost its owner reference": {func(c *corev1.ConfigMap) { c.OwnerReferences = nil }, true},
+		"an object of a kind of another operator": {
+			func(c *corev1.ConfigMap) { c.OwnerReferences[0].APIVersion = "other.example.com/v1" }, false,
+		},
+		"an object that nobody controls": {func(c *corev1.ConfigMap) { c.OwnerReferences, c.Annotations = nil, nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			child := &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: "default", Name: "memory", UID: "a", ResourceVersion: "1",
-					Labels:          map[string]string{controller.ManagedByLabel: "memcached-operator"},
-					Annotations:     map[string]string{children.RecordAnnotation: "{}"},
-					OwnerReferences: []metav1.OwnerReference{{APIVersion: "cache.example.com/v1alpha1", Kind: "Memcached", Name: "memory", Controller: ptr.To(true)}},
+					Labels:      map[string]string{controller.ManagedByLabel: "memcached-operator"},
+					Annotations: map[string]string{children.RecordAnnotation: "{}"},
+					OwnerReferences: []metav1.OwnerReference{
+						{APIVersion: "cache.example.com/v1alpha1", Kind: "Memcached", Name: "memory", Controller: ptr.To(true)},
+					},
 				},
 				Data: map[string]string{"key": "value"},
 			}
 			test.change(child)
-			caches := cluster.New(fake.NewClientset(child), metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme()), cluster.Options{
-				ManagedBy: "memcached-operator", Groups: []string{"cache.example.com"}, Limit: &budget.Budget{},
-			})
+			caches := cluster.New(fake.NewClientset(child),
+				metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme()), cluster.Options{
+					ManagedBy: "memcached-operator", Groups: []string{"cache.example.com"}, Limit: &budget.Budget{},
+				})
 			informer := caches.ConfigMaps().Informer
 			caches.Start(t.Context().Done())
 			if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {

@@ -32,7 +32,9 @@ func silence(r *http.Request) (*http.Response, error) {
 func half(r *http.Request) (*http.Response, error) {
 	body, w := io.Pipe()
 	context.AfterFunc(r.Context(), func() { _ = w.CloseWithError(r.Context().Err()) })
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}, nil
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r,
+	}, nil
 }
 
 // clientsOf returns clients that send their requests to server.
@@ -64,7 +66,8 @@ func TestRequestWithoutResponseIsCanceled(t *testing.T) {
 						return err
 					},
 					"a get of metadata": func() error {
-						_, err := meta.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace("ns").Get(t.Context(), "a", metav1.GetOptions{})
+						_, err := meta.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace("ns").
+							Get(t.Context(), "a", metav1.GetOptions{})
 						return err
 					},
 				} {

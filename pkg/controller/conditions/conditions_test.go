@@ -58,7 +58,9 @@ func TestSettingConditions(t *testing.T) {
 			[]metav1.Condition{dry, ready},
 		},
 		"a pass begins neither Degraded nor Stalled, and with the rest as it was": {
-			[]metav1.Condition{condition("Degraded", "True", "Stuck"), condition("Stalled", "True", "Stuck"), stamped(ready, 3, early)},
+			[]metav1.Condition{
+				condition("Degraded", "True", "Stuck"), condition("Stalled", "True", "Stuck"), stamped(ready, 3, early),
+			},
 			conditions.Begin,
 			[]metav1.Condition{condition("Degraded", "False", "AsExpected"), stamped(ready, 3, early)},
 		},
@@ -79,9 +81,11 @@ func TestSettingConditions(t *testing.T) {
 func TestSetFitsMessagesToLimitOfAPIServer(t *testing.T) {
 	const limit = 32768
 	for name, test := range map[string]struct{ message, want string }{
-		"one that fits stays":                                     {strings.Repeat("m", limit), strings.Repeat("m", limit)},
-		"a longer one says that it is":                            {strings.Repeat("m", limit+1), strings.Repeat("m", limit-3) + "..."},
-		"no letter is cut in two":                                 {strings.Repeat("ä", limit), strings.Repeat("ä", (limit-3)/2) + "..."},
+		"one that fits stays":          {strings.Repeat("m", limit), strings.Repeat("m", limit)},
+		"a longer one says that it is": {strings.Repeat("m", limit+1), strings.Repeat("m", limit-3) + "..."},
+		"no letter is cut in two": {
+			strings.Repeat("ä", limit), strings.Repeat("ä", (limit-3)/2) + "...",
+		},
 		"one that is no UTF-8 becomes what JSON would make of it": {"Fehler \xfcber Fehler", "Fehler \ufffdber Fehler"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +142,10 @@ func TestStamp(t *testing.T) {
 
 // Conditions are a set: if a reconcile sets the same conditions in another order, nothing has changed.
 func TestStampKeepsOrderOfLastReconcile(t *testing.T) {
-	a, b, c, d := condition("A", "True", "R"), condition("B", "True", "R"), condition("C", "True", "R"), condition("D", "True", "R")
+	a := condition("A", "True", "R")
+	b := condition("B", "True", "R")
+	c := condition("C", "True", "R")
+	d := condition("D", "True", "R")
 	old := []metav1.Condition{stamped(a, 7, early), stamped(b, 7, early), stamped(c, 7, early)}
 	list := []metav1.Condition{d, c, a}
 	conditions.Stamp(old, &list, 7, late)

@@ -45,7 +45,9 @@ func identityIn(a clienttesting.PatchActionImpl) (identity, error) {
 }
 
 // storedObject returns a copy of the stored object if the precondition holds, and a conflict otherwise.
-func storedObject(tracker clienttesting.ObjectTracker, action clienttesting.Action, sent identity) (runtime.Object, error) {
+func storedObject(
+	tracker clienttesting.ObjectTracker, action clienttesting.Action, sent identity,
+) (runtime.Object, error) {
 	live, err := tracker.Get(action.GetResource(), action.GetNamespace(), sent.name)
 	if err != nil {
 		return nil, err
@@ -57,9 +59,22 @@ func storedObject(tracker clienttesting.ObjectTracker, action clienttesting.Acti
 	otherUID := sent.uid != nil && *sent.uid != accessor.GetUID()
 	switch {
 	case sent.version != nil && *sent.version != accessor.GetResourceVersion(), otherUID && action.GetVerb() != "patch":
-		return nil, apierrors.NewConflict(action.GetResource().GroupResource(), sent.name, errors.New("the precondition does not hold"))
+		return nil, apierrors.NewConflict(action.GetResource().GroupResource(), sent.name,
+			errors.New("the precondition does not hold"))
 	case otherUID: // a patch has no UID as its precondition, but cannot change the UID
-		return nil, apierrors.NewInvalid(schema.GroupKind{Group: action.GetResource().Group, Kind: action.GetResource().Resource}, sent.name, nil)
+		return nil, apierrors.NewInvalid(schema.GroupKind{
+			Group: action.GetResource().Group, Kind: action.GetResource().Resource,
+		}, sent.name, nil)
 	}
 	return live.DeepCopyObject(), nil
+}
+
+// copyFields copies fields from one object to another, and deletes the fields that from lacks.
+func copyFields(to, from map[string]any, fields ...string) {
+	for _, field := range fields {
+		delete(to, field)
+		if value, ok := from[field]; ok {
+			to[field] = value
+		}
+	}
 }

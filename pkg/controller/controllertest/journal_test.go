@@ -35,7 +35,9 @@ func TestJournalDescribesWrites(t *testing.T) {
 		},
 		"a create without a namespace": {
 			func(client *fake.Clientset) error {
-				_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, metav1.CreateOptions{})
+				_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
+					ObjectMeta: metav1.ObjectMeta{Name: "new"},
+				}, metav1.CreateOptions{})
 				return err
 			}, "create namespaces new",
 		},
@@ -59,19 +61,23 @@ func TestJournalDescribesWrites(t *testing.T) {
 		},
 		"a patch of one version": {
 			func(client *fake.Clientset) error {
-				_, err := client.CoreV1().Pods("default").Patch(ctx, "old", types.MergePatchType, []byte(`{"metadata":{"resourceVersion":"7"}}`), metav1.PatchOptions{})
+				_, err := client.CoreV1().Pods("default").Patch(ctx, "old", types.MergePatchType,
+					[]byte(`{"metadata":{"resourceVersion":"7"}}`), metav1.PatchOptions{})
 				return err
 			}, "patch pods default/old",
 		},
 		"a patch of whatever is there": {
 			func(client *fake.Clientset) error {
-				_, err := client.CoreV1().Pods("default").Patch(ctx, "old", types.MergePatchType, []byte(`{"metadata":{"labels":{}}}`), metav1.PatchOptions{})
+				_, err := client.CoreV1().Pods("default").Patch(ctx, "old", types.MergePatchType,
+					[]byte(`{"metadata":{"labels":{}}}`), metav1.PatchOptions{})
 				return err
 			}, "patch pods default/old without precondition",
 		},
 		"a deletion of one object": {
 			func(client *fake.Clientset) error {
-				return client.CoreV1().Pods("default").Delete(ctx, "old", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("u"))}})
+				return client.CoreV1().Pods("default").Delete(ctx, "old", metav1.DeleteOptions{
+					Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("u"))},
+				})
 			}, "delete pods default/old",
 		},
 		"a deletion of whatever is there": {
@@ -185,7 +191,8 @@ func TestDrainReconcilesQueuedKeys(t *testing.T) {
 		}
 		return controller.Result{}, broken
 	})
-	if len(reconciles) != 2 || reconciles[0].Key != a || reconciles[0].Result.RequeueAfter != 1 || reconciles[1].Key != b || !errors.Is(reconciles[1].Err, broken) {
+	if len(reconciles) != 2 || reconciles[0].Key != a || reconciles[0].Result.RequeueAfter != 1 ||
+		reconciles[1].Key != b || !errors.Is(reconciles[1].Err, broken) {
 		t.Errorf("reconciles: %v", reconciles)
 	}
 	if queue.Len() != 0 {

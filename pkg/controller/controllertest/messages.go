@@ -12,7 +12,8 @@ import (
 )
 
 // Main runs the tests of a package. It fails if they leave goroutines behind, or if a message of the catalogs is never
-// formatted (controller.Message.With). It does not check the messages if only some of the tests run. Call it in TestMain, as in
+// formatted (controller.Message.With). It does not check the messages if only some of the tests run. Call it in
+// TestMain, as in
 //
 //	func TestMain(m *testing.M) { controllertest.Main(m, Messages) }
 func Main(m *testing.M, catalogs ...*controller.Catalog) {

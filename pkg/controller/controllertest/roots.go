@@ -11,8 +11,8 @@ import (
 // rootless is the environment variable that marks a process of WithoutSystemRoots.
 const rootless = "WINDLASS_TEST_ROOTLESS"
 
-// WithoutSystemRoots runs a test in a process of its own that finds no root certificates on its system, like a process in the image. t must
-// not be a subtest.
+// WithoutSystemRoots runs a test in a process of its own that finds no root certificates on its system, like a process
+// in the image. t must not be a subtest.
 func WithoutSystemRoots(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv(rootless) != "" {

@@ -37,7 +37,9 @@ func Run(t testing.TB, c *controller.Controller, workers int, factories ...Facto
 
 // Reconcile starts the informers of factories, waits until the caches of kind have synced, reconciles one
 // object once, and stops the informers.
-func Reconcile[T controller.Object](t testing.TB, kind controller.Kind[T], r controller.Runtime, key controller.Key, factories ...Factory) (controller.Result, error) {
+func Reconcile[T controller.Object](
+	t testing.TB, kind controller.Kind[T], r controller.Runtime, key controller.Key, factories ...Factory,
+) (controller.Result, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer func() {

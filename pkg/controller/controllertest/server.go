@@ -61,7 +61,9 @@ func (s *Server) Version() string {
 // Store stores an object including its status, like the writes of other clients: a controller that sets a
 // status, or a user who changes a spec. It assigns the next resource version and, if the spec has changed,
 // the next generation. resource is the object's resource. If tracker lacks the object, Store creates it.
-func (s *Server) Store(tracker clienttesting.ObjectTracker, resource schema.GroupVersionResource, object runtime.Object) error {
+func (s *Server) Store(
+	tracker clienttesting.ObjectTracker, resource schema.GroupVersionResource, object runtime.Object,
+) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	accessor, err := meta.Accessor(object)
@@ -114,7 +116,9 @@ func (s *Server) reaction(tracker clienttesting.ObjectTracker) clienttesting.Rea
 				return true, nil, err
 			}
 			if isCustom(a.Object) && sent.GetResourceVersion() == "" {
-				return true, nil, apierrors.NewInvalid(schema.GroupKind{Group: a.Resource.Group, Kind: a.Resource.Resource}, sent.GetName(), nil)
+				return true, nil, apierrors.NewInvalid(schema.GroupKind{
+					Group: a.Resource.Group, Kind: a.Resource.Resource,
+				}, sent.GetName(), nil)
 			}
 			return s.write(tracker, a, identityOf(sent), func() (runtime.Object, error) { return a.Object, nil })
 		case clienttesting.PatchActionImpl:
@@ -125,7 +129,8 @@ func (s *Server) reaction(tracker clienttesting.ObjectTracker) clienttesting.Rea
 			return s.write(tracker, a, identity, func() (runtime.Object, error) {
 				_, patched, err := apply(a)
 				if err == nil && a.PatchType == types.StrategicMergePatchType && isCustom(patched) {
-					err = apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", a.Resource.GroupResource(), a.Name, "", 0, false)
+					err = apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch",
+						a.Resource.GroupResource(), a.Name, "", 0, false)
 				}
 				return patched, err
 			})
@@ -183,7 +188,10 @@ func (s *Server) complete(object runtime.Object) error {
 
 // write replaces the live object with the object that the function changed returns, if the precondition
 // holds.
-func (s *Server) write(tracker clienttesting.ObjectTracker, action clienttesting.Action, sent identity, changed func() (runtime.Object, error)) (bool, runtime.Object, error) {
+func (s *Server) write(
+	tracker clienttesting.ObjectTracker, action clienttesting.Action, sent identity,
+	changed func() (runtime.Object, error),
+) (bool, runtime.Object, error) {
 	resource, namespace := action.GetResource(), action.GetNamespace()
 	live, err := storedObject(tracker, action, sent)
 	if err != nil {
@@ -205,7 +213,9 @@ func (s *Server) write(tracker clienttesting.ObjectTracker, action clienttesting
 
 // deleted deletes an object if the precondition holds. It only sets the deletion timestamp of an object that
 // has finalizers.
-func (s *Server) deleted(tracker clienttesting.ObjectTracker, store clienttesting.ReactionFunc, a clienttesting.DeleteActionImpl) (bool, runtime.Object, error) {
+func (s *Server) deleted(
+	tracker clienttesting.ObjectTracker, store clienttesting.ReactionFunc, a clienttesting.DeleteActionImpl,
+) (bool, runtime.Object, error) {
 	sent := identity{name: a.Name}
 	if p := a.DeleteOptions.Preconditions; p != nil {
 		sent.uid, sent.version = p.UID, p.ResourceVersion
@@ -218,7 +228,8 @@ func (s *Server) deleted(tracker clienttesting.ObjectTracker, store clienttestin
 	if err != nil {
 		return true, nil, err
 	}
-	if finalizer := finalizerOf(a.DeleteOptions); finalizer != "" && !slices.Contains(accessor.GetFinalizers(), finalizer) {
+	finalizer := finalizerOf(a.DeleteOptions)
+	if finalizer != "" && !slices.Contains(accessor.GetFinalizers(), finalizer) {
 		accessor.SetFinalizers(append(accessor.GetFinalizers(), finalizer))
 	}
 	if len(accessor.GetFinalizers()) == 0 {
@@ -270,16 +281,6 @@ func (s *Server) merged(live, sent runtime.Object, subresource string) (runtime.
 		return nil, err
 	}
 	return object, s.stamp(object, !equality.Semantic.DeepEqual(before["spec"], after["spec"]))
-}
-
-// copyFields copies fields from one object to another, and deletes the fields that from lacks.
-func copyFields(to, from map[string]any, fields ...string) {
-	for _, field := range fields {
-		delete(to, field)
-		if value, ok := from[field]; ok {
-			to[field] = value
-		}
-	}
 }
 
 // stamp assigns the next resource version and, if the spec has changed, the next generation.

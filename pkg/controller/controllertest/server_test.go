@@ -27,7 +27,8 @@ type stored struct {
 
 func storedIn(d *appsv1.Deployment) stored {
 	return stored{
-		Version: d.ResourceVersion, UID: string(d.UID), Generation: d.Generation, Replicas: ptr.Deref(d.Spec.Replicas, 0), Ready: d.Status.ReadyReplicas,
+		Version: d.ResourceVersion, UID: string(d.UID), Generation: d.Generation,
+		Replicas: ptr.Deref(d.Spec.Replicas, 0), Ready: d.Status.ReadyReplicas,
 		Finalizers: d.Finalizers, Deleted: d.DeletionTimestamp != nil, CustomAnnotationText: d.Annotations["text"],
 	}
 }
@@ -36,7 +37,10 @@ func TestServerStoresWhatAnAPIServerStores(t *testing.T) {
 	client := kubefake.NewSimpleClientset()
 	server := controllertest.NewServer(time.Now, client)
 	deployments, ctx := client.AppsV1().Deployments("default"), t.Context()
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Finalizers: []string{"example.com/held"}}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](1)}}
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Finalizers: []string{"example.com/held"}},
+		Spec:       appsv1.DeploymentSpec{Replicas: ptr.To[int32](1)},
+	}
 	for _, step := range []struct {
 		name  string
 		write func(live *appsv1.Deployment) (*appsv1.Deployment, error)
@@ -57,13 +61,20 @@ func TestServerStoresWhatAnAPIServerStores(t *testing.T) {
 			return deployments.Update(ctx, live, metav1.UpdateOptions{})
 		}, stored{Version: "103", UID: "uid-101", Generation: 2, Replicas: 2, Ready: 1, Finalizers: d.Finalizers}},
 		{"a change of metadata keeps the generation", func(*appsv1.Deployment) (*appsv1.Deployment, error) {
-			return deployments.Patch(ctx, "web", types.StrategicMergePatchType, []byte(`{"metadata":{"uid":"uid-101","resourceVersion":"103","annotations":{"text":"a"}}}`), metav1.PatchOptions{})
-		}, stored{Version: "104", UID: "uid-101", Generation: 2, Replicas: 2, Ready: 1, Finalizers: d.Finalizers, CustomAnnotationText: "a"}},
+			return deployments.Patch(ctx, "web", types.StrategicMergePatchType,
+				[]byte(`{"metadata":{"uid":"uid-101","resourceVersion":"103","annotations":{"text":"a"}}}`), metav1.PatchOptions{})
+		}, stored{
+			Version: "104", UID: "uid-101", Generation: 2, Replicas: 2, Ready: 1, Finalizers: d.Finalizers,
+			CustomAnnotationText: "a",
+		}},
 		{"a delete marks an object that has finalizers", func(*appsv1.Deployment) (*appsv1.Deployment, error) {
 			err := deployments.Delete(ctx, "web", metav1.DeleteOptions{})
 			live, _ := deployments.Get(ctx, "web", metav1.GetOptions{})
 			return live, err
-		}, stored{Version: "105", UID: "uid-101", Generation: 3, Replicas: 2, Ready: 1, Finalizers: d.Finalizers, CustomAnnotationText: "a", Deleted: true}},
+		}, stored{
+			Version: "105", UID: "uid-101", Generation: 3, Replicas: 2, Ready: 1, Finalizers: d.Finalizers,
+			CustomAnnotationText: "a", Deleted: true,
+		}},
 	} {
 		live, _ := deployments.Get(ctx, "web", metav1.GetOptions{})
 		got, err := step.write(live)
@@ -78,7 +89,8 @@ func TestServerStoresWhatAnAPIServerStores(t *testing.T) {
 		controllertest.Equal(t, step.name+": stored", step.want, storedIn(live))
 		controllertest.Equal(t, step.name+": newest version", step.want.Version, server.Version())
 	}
-	if _, err := deployments.Patch(ctx, "web", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := deployments.Patch(ctx, "web", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := deployments.Get(ctx, "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -87,7 +99,9 @@ func TestServerStoresWhatAnAPIServerStores(t *testing.T) {
 }
 
 func TestServerRefusesWriteWhosePreconditionDoesNotHold(t *testing.T) {
-	object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s", UID: "uid", ResourceVersion: "7"}}
+	object := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s", UID: "uid", ResourceVersion: "7"},
+	}
 	client := kubefake.NewSimpleClientset(object)
 	controllertest.NewServer(time.Now, client)
 	secrets, ctx := client.CoreV1().Secrets("default"), t.Context()
@@ -97,17 +111,23 @@ func TestServerRefusesWriteWhosePreconditionDoesNotHold(t *testing.T) {
 		write   func() error
 		refused func(error) bool
 	}{
-		"update of an older version": {func() error { _, err := secrets.Update(ctx, older, metav1.UpdateOptions{}); return err }, apierrors.IsConflict},
+		"update of an older version": {
+			func() error { _, err := secrets.Update(ctx, older, metav1.UpdateOptions{}); return err }, apierrors.IsConflict,
+		},
 		"patch of another UID": {func() error {
-			_, err := secrets.Patch(ctx, "s", types.MergePatchType, []byte(`{"metadata":{"uid":"other"},"data":{"a":"Yg=="}}`), metav1.PatchOptions{})
+			_, err := secrets.Patch(ctx, "s", types.MergePatchType,
+				[]byte(`{"metadata":{"uid":"other"},"data":{"a":"Yg=="}}`), metav1.PatchOptions{})
 			return err
 		}, apierrors.IsInvalid},
 		"patch of an older version": {func() error {
-			_, err := secrets.Patch(ctx, "s", types.MergePatchType, []byte(`{"metadata":{"uid":"other","resourceVersion":"6"}}`), metav1.PatchOptions{})
+			_, err := secrets.Patch(ctx, "s", types.MergePatchType,
+				[]byte(`{"metadata":{"uid":"other","resourceVersion":"6"}}`), metav1.PatchOptions{})
 			return err
 		}, apierrors.IsConflict},
 		"delete of an older version": {func() error {
-			return secrets.Delete(ctx, "s", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: ptr.To("6")}})
+			return secrets.Delete(ctx, "s", metav1.DeleteOptions{
+				Preconditions: &metav1.Preconditions{ResourceVersion: ptr.To("6")},
+			})
 		}, apierrors.IsConflict},
 	} {
 		if err := c.write(); !c.refused(err) {
@@ -122,7 +142,9 @@ func TestServerRefusesWriteWhosePreconditionDoesNotHold(t *testing.T) {
 }
 
 func TestServerSendsOneEventForEachWrite(t *testing.T) {
-	object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s", UID: "uid", ResourceVersion: "7"}}
+	object := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s", UID: "uid", ResourceVersion: "7"},
+	}
 	client := kubefake.NewSimpleClientset(object)
 	controllertest.NewServer(time.Now, client)
 	secrets, ctx := client.CoreV1().Secrets("default"), t.Context()
@@ -132,7 +154,8 @@ func TestServerSendsOneEventForEachWrite(t *testing.T) {
 	}
 	defer events.Stop()
 	for _, value := range []string{"YQ==", "Yg=="} {
-		if _, err := secrets.Patch(ctx, "s", types.MergePatchType, []byte(`{"data":{"a":"`+value+`"}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := secrets.Patch(ctx, "s", types.MergePatchType, []byte(`{"data":{"a":"`+value+`"}}`),
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -147,7 +170,11 @@ func TestServerStoreChangesSpecAndStatus(t *testing.T) {
 	client := kubefake.NewSimpleClientset()
 	server := controllertest.NewServer(time.Now, client)
 	resource := appsv1.SchemeGroupVersion.WithResource("deployments")
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](1)}}
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](1),
+		},
+	}
 	for _, want := range []stored{
 		{Version: "101", UID: "uid-101", Generation: 1, Replicas: 1},
 		{Version: "102", UID: "uid-101", Generation: 2, Replicas: 2, Ready: 2},

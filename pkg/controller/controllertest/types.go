@@ -62,5 +62,6 @@ func finalizerOf(opts metav1.DeleteOptions) string {
 func isLastFinalizerRemoved(before, after runtime.Object) bool {
 	was, err1 := meta.Accessor(before)
 	is, err2 := meta.Accessor(after)
-	return err1 == nil && err2 == nil && is.GetDeletionTimestamp() != nil && len(was.GetFinalizers()) > 0 && len(is.GetFinalizers()) == 0
+	return err1 == nil && err2 == nil && is.GetDeletionTimestamp() != nil && len(was.GetFinalizers()) > 0 &&
+		len(is.GetFinalizers()) == 0
 }

@@ -18,17 +18,19 @@ const (
 	withdrawn                       // it has no ID, because another installation works
 )
 
-// yields reports whether this replica works on no shard because another installation works, or has worked since the last confirmation.
+// yields reports whether this replica works on no shard because another installation works, or has worked since the
+// last confirmation.
 func (c *coordinator) yields() bool { return c.confirmation >= withdrawing }
 
-// mustConfirm reports whether this replica must confirm a layout before it continues: the stored layout is newer, has other cuts, or its own layout is
-// not confirmed.
+// mustConfirm reports whether this replica must confirm a layout before it continues: the stored layout is newer, has
+// other cuts, or its own layout is not confirmed.
 func (c *coordinator) mustConfirm(stored shards.StoredLayout) bool {
 	otherCuts := stored.Version == c.layout.Version && stored.ID() != c.layout.ID()
 	return stored.Version > c.layout.Version || otherCuts || c.confirmation != confirmed
 }
 
-// switchLayout stops all work with the former layout, and confirms the new one. When the API server has stored that, the next step follows at once.
+// switchLayout stops all work with the former layout, and confirms the new one. When the API server has stored that,
+// the next step follows at once.
 func (c *coordinator) switchLayout(ctx context.Context, layout shards.Layout) error {
 	if err := c.stopShards(); err != nil {
 		return err
@@ -53,9 +55,9 @@ func (c *coordinator) switchLayout(ctx context.Context, layout shards.Layout) er
 	return nil
 }
 
-// yield releases all shards while another installation holds a Lease of the cluster, and withdraws the confirmation of the layout. Nobody
-// works on a shard without the confirmation of the leader, which confirms the layout again when election.begin has waited until the other
-// installation has ended.
+// yield releases all shards while another installation holds a Lease of the cluster, and withdraws the confirmation of
+// the layout. Nobody works on a shard without the confirmation of the leader, which confirms the layout again when
+// election.begin has waited until the other installation has ended.
 func (c *coordinator) yield(ctx context.Context) error {
 	klog.FromContext(ctx).Info("Standing by while another installation works")
 	if err := c.releaseAll(ctx); err != nil {

@@ -22,8 +22,8 @@ import (
 type coordination struct {
 	// lease is the Lease of the leader. All other Leases and the layout are in its namespace.
 	lease Lease
-	// cluster are further Leases that the leader holds on behalf of its installation. No replica works while another installation
-	// holds one of them.
+	// cluster are further Leases that the leader holds on behalf of its installation. No replica works while another
+	// installation holds one of them.
 	cluster  []Lease
 	operator string // the name of the operator
 	identity string // of this replica
@@ -52,8 +52,8 @@ type state struct {
 	foreign bool                // another installation holds a Lease of the cluster
 }
 
-// readState reads the state. The Leases are read before the layout, because the holder of a shard has to use the layout that is stored after
-// it has acquired its Lease.
+// readState reads the state. The Leases are read before the layout, because the holder of a shard has to use the layout
+// that is stored after it has acquired its Lease.
 func (c *coordination) readState(ctx context.Context) (s state, err error) {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
@@ -83,15 +83,22 @@ func (c *coordination) list(ctx context.Context) ([]coordinationv1.Lease, error)
 	return list.Items, nil
 }
 
-// acquire writes this replica into the Lease of a shard. lease is the Lease as listed, or nil if it does not exist, which is the
-// precondition. acquire returns nil unless the API server says that this replica holds the Lease. After an error, it may hold the Lease nevertheless.
-func (c *coordination) acquire(ctx context.Context, shard int, lease *coordinationv1.Lease) (acquired *coordinationv1.Lease) {
+// acquire writes this replica into the Lease of a shard. lease is the Lease as listed, or nil if it does not exist,
+// which is the precondition. acquire returns nil unless the API server says that this replica holds the Lease. After an
+// error, it may hold the Lease nevertheless.
+func (c *coordination) acquire(
+	ctx context.Context, shard int, lease *coordinationv1.Lease,
+) (acquired *coordinationv1.Lease) {
 	now := ptr.To(metav1.NewMicroTime(c.clock.Now()))
-	spec := coordinationv1.LeaseSpec{HolderIdentity: &c.identity, AcquireTime: now, RenewTime: now, LeaseTransitions: ptr.To[int32](0)}
+	spec := coordinationv1.LeaseSpec{
+		HolderIdentity: &c.identity, AcquireTime: now, RenewTime: now, LeaseTransitions: ptr.To[int32](0),
+	}
 	var err error
 	if lease == nil {
 		acquired, err = c.leases.Create(ctx, &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Name: shards.LeaseName(c.operator, shard), Labels: map[string]string{shards.OperatorLabel: c.operator}}, Spec: spec,
+			ObjectMeta: metav1.ObjectMeta{
+				Name: shards.LeaseName(c.operator, shard), Labels: map[string]string{shards.OperatorLabel: c.operator},
+			}, Spec: spec,
 		}, metav1.CreateOptions{})
 	} else {
 		spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1)
@@ -118,11 +125,13 @@ func (c *coordination) unlabelled(ctx context.Context, name string) error {
 	if err != nil || lease.Labels[shards.OperatorLabel] == c.operator {
 		return nil // it was just created or deleted
 	}
-	return fmt.Errorf("the Lease %s does not belong to the operator: set the label %s=%s if the operator may use it, or delete it", name, shards.OperatorLabel, c.operator)
+	return fmt.Errorf("the Lease %s does not belong to the operator: set the label %s=%s if the operator may use it, "+
+		"or delete it", name, shards.OperatorLabel, c.operator)
 }
 
-// release releases a Lease if it is the Lease of a shard that this replica holds. Its work on the shard has ended. to is the
-// replica that should take the shard, or "" for any. After an error, the API server may still carry out the write.
+// release releases a Lease if it is the Lease of a shard that this replica holds. Its work on the shard has ended. to
+// is the replica that should take the shard, or "" for any. After an error, the API server may still carry out the
+// write.
 func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease, to string) error {
 	if lease == nil || lease.Name == c.operator || lease.Name == shards.ReplicaLeaseName(c.operator, c.identity) ||
 		holderOf(lease) != c.identity {
@@ -141,8 +150,11 @@ func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease,
 	return nil
 }
 
-// rewrite writes a Lease that this replica holds again. The API server then refuses an earlier write that may still be on its way.
-func (c *coordination) rewrite(ctx context.Context, lease *coordinationv1.Lease) (kept *coordinationv1.Lease, err error) {
+// rewrite writes a Lease that this replica holds again. The API server then refuses an earlier write that may still be
+// on its way.
+func (c *coordination) rewrite(
+	ctx context.Context, lease *coordinationv1.Lease,
+) (kept *coordinationv1.Lease, err error) {
 	now := c.clock.Now().Truncate(time.Microsecond) // as it is stored
 	if last := lease.Spec.RenewTime; last != nil && now.Equal(last.Time) {
 		now = now.Add(time.Microsecond) // a write without a change would leave the version as it is
@@ -158,25 +170,29 @@ func (c *coordination) rewrite(ctx context.Context, lease *coordinationv1.Lease)
 // clear removes the holder of a Lease, because the holder is gone, unless somebody has changed the Lease.
 func (c *coordination) clear(ctx context.Context, lease coordinationv1.Lease) {
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(""), nil // nobody knows when the holder has ended
-	if _, err := c.leases.Update(ctx, &lease, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if _, err := c.leases.Update(ctx, &lease, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) &&
+		!apierrors.IsConflict(err) {
 		klog.FromContext(ctx).Error(err, "Cannot release the Lease of a replica that is gone", "lease", lease.Name)
 	}
 }
 
 // remove deletes the Lease of a replica that is gone, unless the replica has renewed it.
 func (c *coordination) remove(ctx context.Context, lease coordinationv1.Lease) {
-	err := c.leases.Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}})
+	err := c.leases.Delete(ctx, lease.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
+	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		klog.FromContext(ctx).Error(err, "Cannot delete the Lease of a replica that is gone", "lease", lease.Name)
 	}
 }
 
-// watch calls changed when the holder of a Lease may have changed, has confirmed another layout, or stops. It tells the observer about all
-// renewals. Without a working watch, replicas only take longer to react.
+// watch calls changed when the holder of a Lease may have changed, has confirmed another layout, or stops. It tells the
+// observer about all renewals. Without a working watch, replicas only take longer to react.
 func (c *coordination) watch(ctx context.Context, changed func()) {
-	leases := informers.NewSharedInformerFactoryWithOptions(c.lease.Client, 0, informers.WithNamespace(c.lease.Namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.LabelSelector = shards.OperatorLabel + "=" + c.operator
-	})).Coordination().V1().Leases().Informer()
+	leases := informers.NewSharedInformerFactoryWithOptions(c.lease.Client, 0,
+		informers.WithNamespace(c.lease.Namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = shards.OperatorLabel + "=" + c.operator
+		})).Coordination().V1().Leases().Informer()
 	_, _ = leases.AddEventHandler(cache.ResourceEventHandlerFuncs{ // an informer that has not started refuses no handler
 		AddFunc:    func(any) { changed() },
 		DeleteFunc: func(any) { changed() },

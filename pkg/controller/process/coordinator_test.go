@@ -45,7 +45,9 @@ func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
 		from, to int
 		meantime map[string]int // the owners while both run
 	}{
-		{2, 8, map[string]int{"a": 20, "b": 20}}, {8, 2, map[string]int{"a": 20, "b": 20}}, {1, 8, map[string]int{"a": 40}}, {8, 1, map[string]int{"a": 40}},
+		{2, 8, map[string]int{"a": 20, "b": 20}}, {8, 2, map[string]int{"a": 20, "b": 20}}, {
+			1, 8, map[string]int{"a": 40},
+		}, {8, 1, map[string]int{"a": 40}},
 	} {
 		t.Run(fmt.Sprintf("from %d to %d", c.from, c.to), func(t *testing.T) {
 			inLedger(t, func(_ *testing.T, l *ledger) {
@@ -65,7 +67,8 @@ func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
 
 // cuts returns the number of cuts in the stored layout.
 func (l *ledger) cuts() int {
-	layout, err := l.client.CoreV1().ConfigMaps("windlass-system").Get(l.t.Context(), leaseName+"-shards", metav1.GetOptions{})
+	layout, err := l.client.CoreV1().ConfigMaps("windlass-system").Get(l.t.Context(), leaseName+"-shards",
+		metav1.GetOptions{})
 	if err != nil {
 		return 0
 	}
@@ -126,17 +129,22 @@ func TestLostLayoutIsWrittenAgain(t *testing.T) {
 			}
 			l.eventually("the replica to confirm a new layout after it was "+c.name, func() bool {
 				live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
-				lease, failed := l.client.CoordinationV1().Leases("windlass-system").Get(t.Context(), shards.ReplicaLeaseName(leaseName, "a"), metav1.GetOptions{})
-				return errors.Join(err, failed) == nil && (c.again || live.Data["version"] != "1") && len(strings.Fields(live.Data["cuts"])) == 3 && strings.HasPrefix(lease.Annotations[shards.ConfirmedAnnotation], live.Data["version"]+"-")
+				lease, failed := l.client.CoordinationV1().Leases("windlass-system").Get(t.Context(),
+					shards.ReplicaLeaseName(leaseName, "a"), metav1.GetOptions{})
+				return errors.Join(err, failed) == nil && (c.again || live.Data["version"] != "1") &&
+					len(strings.Fields(live.Data["cuts"])) == 3 &&
+					strings.HasPrefix(lease.Annotations[shards.ConfirmedAnnotation], live.Data["version"]+"-")
 			})
 			l.settles("after the layout was "+c.name, map[string]int{"a": 40})
-			controllertest.Equal(t, "whether the work goes on after the layout was "+c.name, c.again, worker == l.owner["tenant-000"])
+			controllertest.Equal(t, "whether the work goes on after the layout was "+c.name, c.again,
+				worker == l.owner["tenant-000"])
 		}
 		m.ends()
 	})
 }
 
-// TestNumbersOfObjectsFollow changes the numbers of objects in the layout. The leader writes them again with the same layout, so that no work stops.
+// TestNumbersOfObjectsFollow changes the numbers of objects in the layout. The leader writes them again with the same
+// layout, so that no work stops.
 func TestNumbersOfObjectsFollow(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		m := l.start("a", 4)
@@ -173,7 +181,9 @@ func TestConfigMapOfSomebodyElseIsNotOverwritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLedger(t, func(t *testing.T, l *ledger) {
 				configMaps, theirs := l.client.CoreV1().ConfigMaps("windlass-system"), map[string]string{"version": "7"}
-				if _, err := configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: leaseName + "-shards"}, Data: theirs}, metav1.CreateOptions{}); err != nil {
+				if _, err := configMaps.Create(t.Context(), &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Name: leaseName + "-shards"}, Data: theirs,
+				}, metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				m := l.start("a", test.shards)
@@ -190,8 +200,8 @@ func TestConfigMapOfSomebodyElseIsNotOverwritten(t *testing.T) {
 	}
 }
 
-// TestOperatorWithoutShardsWaitsAlthoughTheLayoutIsLost removes the label of the layout while a replica works on shards, which only its
-// Leases show then.
+// TestOperatorWithoutShardsWaitsAlthoughTheLayoutIsLost removes the label of the layout while a replica works on
+// shards, which only its Leases show then.
 func TestOperatorWithoutShardsWaitsAlthoughTheLayoutIsLost(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 4)
@@ -221,7 +231,8 @@ func TestReplicaWithoutAPIServerEndsBeforeOthersTakeItsShards(t *testing.T) {
 		l.settles("when a replica does not reach the API server", map[string]int{"b": 40})
 		a.fails()
 		l.eventually("the leader to delete the Lease of the replica that is gone", func() bool {
-			_, err := l.client.CoordinationV1().Leases("windlass-system").Get(t.Context(), shards.ReplicaLeaseName(leaseName, "a"), metav1.GetOptions{})
+			_, err := l.client.CoordinationV1().Leases("windlass-system").Get(t.Context(),
+				shards.ReplicaLeaseName(leaseName, "a"), metav1.GetOptions{})
 			return apierrors.IsNotFound(err)
 		})
 		b.ends()
@@ -248,13 +259,17 @@ func TestReplicaThatMayNotReadTheLayoutEnds(t *testing.T) {
 func TestReplicaLosesItsShardsWithItsLease(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, l *ledger){
 		"another replica holds its shard, as after a long freeze": func(_ *testing.T, l *ledger) {
-			l.change(shards.LeaseName(leaseName, 1), func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("other") })
+			l.change(shards.LeaseName(leaseName, 1), func(lease *coordinationv1.Lease) {
+				lease.Spec.HolderIdentity = ptr.To("other")
+			})
 		},
 		"the Lease of its shard is deleted": func(t *testing.T, l *ledger) {
-			controllertest.ErrorContains(t, "", l.client.CoordinationV1().Leases("windlass-system").Delete(t.Context(), shards.LeaseName(leaseName, 1), metav1.DeleteOptions{}))
+			controllertest.ErrorContains(t, "", l.client.CoordinationV1().Leases("windlass-system").Delete(t.Context(),
+				shards.LeaseName(leaseName, 1), metav1.DeleteOptions{}))
 		},
 		"its own Lease is deleted": func(t *testing.T, l *ledger) {
-			controllertest.ErrorContains(t, "", l.client.CoordinationV1().Leases("windlass-system").Delete(t.Context(), shards.ReplicaLeaseName(leaseName, "a"), metav1.DeleteOptions{}))
+			controllertest.ErrorContains(t, "", l.client.CoordinationV1().Leases("windlass-system").Delete(t.Context(),
+				shards.ReplicaLeaseName(leaseName, "a"), metav1.DeleteOptions{}))
 		},
 		"another process leads": func(_ *testing.T, l *ledger) {
 			l.change(leaseName, func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("other") })
@@ -300,8 +315,8 @@ func TestReplicaThatCannotStartGivesUpItsShards(t *testing.T) {
 	})
 }
 
-// TestReplicaThatTakesNoShardsCostsLittle lets a replica run that cannot acquire the Leases of shards, so that the other one takes back
-// each shard that it releases.
+// TestReplicaThatTakesNoShardsCostsLittle lets a replica run that cannot acquire the Leases of shards, so that the
+// other one takes back each shard that it releases.
 func TestReplicaThatTakesNoShardsCostsLittle(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 4)
@@ -311,7 +326,8 @@ func TestReplicaThatTakesNoShardsCostsLittle(t *testing.T) {
 		l.passes(10 * time.Minute)
 		writes := 0
 		for _, action := range l.client.Actions() {
-			if update, ok := action.(clienttesting.UpdateAction); ok && strings.Contains(update.GetObject().(metav1.Object).GetName(), "-shard-") {
+			update, ok := action.(clienttesting.UpdateAction)
+			if ok && strings.Contains(update.GetObject().(metav1.Object).GetName(), "-shard-") {
 				writes++
 			}
 		}
@@ -324,7 +340,8 @@ func TestReplicaThatTakesNoShardsCostsLittle(t *testing.T) {
 	})
 }
 
-// TestOtherInstallationWaitsForAllReplicas runs two installations. Only one replica of the first holds the Lease of the cluster.
+// TestOtherInstallationWaitsForAllReplicas runs two installations. Only one replica of the first holds the Lease of the
+// cluster.
 func TestOtherInstallationWaitsForAllReplicas(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		of := func(namespace string) func(*member, *Options) {

@@ -25,8 +25,8 @@ import (
 
 var errLate = apierrors.NewTimeoutError("the request took too long", 1)
 
-// TestReplicaWorksOnNoShardThatItMayLose lets the API server carry out a write late: the replica has tried to release a shard, got a
-// timeout, and works on the shard again.
+// TestReplicaWorksOnNoShardThatItMayLose lets the API server carry out a write late: the replica has tried to release a
+// shard, got a timeout, and works on the shard again.
 func TestReplicaWorksOnNoShardThatItMayLose(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		var mu sync.Mutex
@@ -64,7 +64,8 @@ func TestReplicaTakesBackWhatItCannotRelease(t *testing.T) {
 	for name, answer := range map[string]func(l *ledger, lease *coordinationv1.Lease) error{
 		"the API server refuses that": func(_ *ledger, lease *coordinationv1.Lease) error { return refuseShard(lease) },
 		"the API server stores that, and the response is lost": func(l *ledger, lease *coordinationv1.Lease) error {
-			_, err := l.client.CoordinationV1().Leases("windlass-system").Update(context.Background(), lease, metav1.UpdateOptions{})
+			_, err := l.client.CoordinationV1().Leases("windlass-system").Update(context.Background(), lease,
+				metav1.UpdateOptions{})
 			return errors.Join(err, errLate)
 		},
 	} {
@@ -93,14 +94,16 @@ func TestReplicaTakesBackWhatItCannotRelease(t *testing.T) {
 	}
 }
 
-// TestFailedWithdrawalIsRepeated lets another installation end right after a replica has failed to withdraw its confirmation.
+// TestFailedWithdrawalIsRepeated lets another installation end right after a replica has failed to withdraw its
+// confirmation.
 func TestFailedWithdrawalIsRepeated(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		var failing atomic.Value // the name of the replica
 		var failed atomic.Bool
 		withdrawal := func(m *member, _ *Options) {
 			updates(m, func(lease *coordinationv1.Lease) error {
-				if confirmed, has := lease.Annotations[shards.ConfirmedAnnotation]; has && confirmed == "" && failing.Load() == m.name {
+				if confirmed, has := lease.Annotations[shards.ConfirmedAnnotation]; has && confirmed == "" &&
+					failing.Load() == m.name {
 					failed.Store(true)
 					return errLate
 				}
@@ -135,12 +138,14 @@ func TestFailedWithdrawalIsRepeated(t *testing.T) {
 	})
 }
 
-// TestReplicaThatWaitsToleratesAnError lets a replica wait because a ConfigMap is somebody else's. As all replicas wait, it keeps none of
-// them from working.
+// TestReplicaThatWaitsToleratesAnError lets a replica wait because a ConfigMap is somebody else's. As all replicas
+// wait, it keeps none of them from working.
 func TestReplicaThatWaitsToleratesAnError(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		configMaps, name := l.client.CoreV1().ConfigMaps("windlass-system"), leaseName+"-shards"
-		if _, err := configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		_, err := configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
 		var fails atomic.Bool
@@ -166,7 +171,8 @@ func TestLeaderCountsOnceForALayoutItCannotStore(t *testing.T) {
 		refuses.Store(true)
 		m := l.start("a", 4, func(m *member, o *Options) {
 			m.client.PrependReactor("create", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
-				return refuses.Load(), nil, apierrors.NewForbidden(action.GetResource().GroupResource(), leaseName, errors.New("no"))
+				return refuses.Load(), nil, apierrors.NewForbidden(action.GetResource().GroupResource(), leaseName,
+					errors.New("no"))
 			})
 			o.Sharding.Weigh = func(ctx context.Context) (map[string]int, error) {
 				counted.Add(1)
@@ -198,7 +204,9 @@ func TestLeaseWithoutLabelIsNotAdopted(t *testing.T) {
 			t.Error("the Lease was acquired")
 		}
 		controllertest.ErrorContains(t, "set the label windlass.dev/replicas-of="+leaseName, errors.New(text))
-		l.change(name, func(lease *coordinationv1.Lease) { lease.Labels = map[string]string{shards.OperatorLabel: leaseName} })
+		l.change(name, func(lease *coordinationv1.Lease) {
+			lease.Labels = map[string]string{shards.OperatorLabel: leaseName}
+		})
 		l.settles("in the end", map[string]int{"b": 40})
 		b.ends()
 	})

@@ -49,8 +49,9 @@ type election struct {
 
 func newElection(lease Lease, watchdog *leaderelection.HealthzAdaptor) *election {
 	return &election{
-		Lease: lease, duration: leaseDuration, deadline: renewDeadline, period: retryPeriod, watchdog: watchdog, clock: clock.RealClock{},
-		term: &term{},
+		Lease: lease, duration: leaseDuration, deadline: renewDeadline, period: retryPeriod, watchdog: watchdog,
+		clock: clock.RealClock{},
+		term:  &term{},
 	}
 }
 
@@ -74,7 +75,8 @@ func (e *election) run(ctx context.Context, work func()) error {
 func (e *election) announce(ctx context.Context, leader string) {
 	logger := klog.FromContext(ctx).WithValues("lease", klog.KRef(e.Namespace, e.Name), "leader", leader)
 	if leader != "" && otherInstallation(leader, e.Identity) {
-		logger.Info("Standing by while another installation of the operator holds the Lease", "namespace", installationOf(leader))
+		logger.Info("Standing by while another installation of the operator holds the Lease", "namespace",
+			installationOf(leader))
 		return
 	}
 	logger.Info("Leader elected", "self", leader == e.Identity)
@@ -97,13 +99,17 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	defer unwatch()
 	var state atomic.Int32
 	e.term.reset(e.clock, e.duration, e.deadline)
-	lease := &leaseWatch{leases: e.Client.CoordinationV1().Leases(e.Namespace), name: e.Name, identity: e.Identity, period: e.period, clock: e.clock}
-	held := &lock{watch: lease, trust: missedRenewals * e.period, term: e.term, lost: cancel, Interface: &resourcelock.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
-		Labels:     e.labels,
-		Client:     e.Client.CoordinationV1(),
-		LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
-	}}
+	lease := &leaseWatch{
+		leases: e.Client.CoordinationV1().Leases(e.Namespace), name: e.Name, identity: e.Identity, period: e.period,
+		clock: e.clock,
+	}
+	held := &lock{watch: lease, trust: missedRenewals * e.period, term: e.term, lost: cancel,
+		Interface: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
+			Labels:     e.labels,
+			Client:     e.Client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
+		}}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Name:          e.Name,
 		Lock:          held,
@@ -139,12 +145,14 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	return led, nil
 }
 
-// begin calls work. If another installation has held the Lease and not released it, begin waits until all its replicas know that they
-// have lost the Lease, and their reconciles in flight have ended: only one of them renewed it, but all may work.
+// begin calls work. If another installation has held the Lease and not released it, begin waits until all its replicas
+// know that they have lost the Lease, and their reconciles in flight have ended: only one of them renewed it, but all
+// may work.
 func (e *election) begin(ctx context.Context, held *lock, work func()) {
 	if held.fromOther() {
 		wait := e.duration + reconcilesTimeout
-		klog.FromContext(ctx).Info("Waiting for the replicas of another installation to end", "holder", held.former, "wait", wait)
+		klog.FromContext(ctx).Info("Waiting for the replicas of another installation to end", "holder", held.former,
+			"wait", wait)
 		select {
 		case <-e.clock.After(wait):
 		case <-ctx.Done():

@@ -38,9 +38,10 @@ func stand(t *testing.T, client *fake.Clientset, identity string, tolerated time
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	c := &candidate{
-		clock:    clocktesting.NewFakeClock(time.Now()),
-		election: newElection(Lease{client, "windlass-system", leaseName, identity}, leaderelection.NewLeaderHealthzAdaptor(tolerated)),
-		stop:     stop, result: make(chan error, 1),
+		clock: clocktesting.NewFakeClock(time.Now()),
+		election: newElection(Lease{client, "windlass-system", leaseName, identity},
+			leaderelection.NewLeaderHealthzAdaptor(tolerated)),
+		stop: stop, result: make(chan error, 1),
 	}
 	c.duration, c.deadline, c.period = 3*time.Hour, 2*time.Hour, time.Hour
 	c.election.clock = c.clock
@@ -50,7 +51,8 @@ func stand(t *testing.T, client *fake.Clientset, identity string, tolerated time
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, patience, true,
+		func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
 		t.Fatalf("waiting for %s: %v", what, err)
 	}
@@ -154,7 +156,8 @@ func TestLostLeaseStopsElectionAndIsNotReleased(t *testing.T) {
 		renewed := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
 		return refuse.Load() && ptr.Deref(renewed.Spec.HolderIdentity, "") != "", nil, errors.New("no answer")
 	})
-	lost := newElection(Lease{client, "windlass-system", leaseName, "second"}, leaderelection.NewLeaderHealthzAdaptor(time.Hour))
+	lost := newElection(Lease{client, "windlass-system", leaseName, "second"},
+		leaderelection.NewLeaderHealthzAdaptor(time.Hour))
 	lost.duration, lost.deadline, lost.period = 400*time.Millisecond, 200*time.Millisecond, 20*time.Millisecond
 	err := lost.run(t.Context(), func() { refuse.Store(true) })
 	if !errors.Is(err, errLeaseLost) {
@@ -170,7 +173,8 @@ func TestLeaseIsNotReleasedWhileReconcileRuns(t *testing.T) {
 	ctx, abandon := context.WithCancelCause(t.Context())
 	working := make(chan struct{})
 	ended := make(chan error, 1)
-	e := newElection(Lease{client, "windlass-system", leaseName, "stuck"}, leaderelection.NewLeaderHealthzAdaptor(time.Hour))
+	e := newElection(Lease{client, "windlass-system", leaseName, "stuck"},
+		leaderelection.NewLeaderHealthzAdaptor(time.Hour))
 	go func() { ended <- e.run(ctx, func() { close(working) }) }()
 	<-working
 	abandon(errAbandoned)

@@ -22,9 +22,9 @@ type Lease struct {
 // elections are the elections for the Leases of a process, in the order in which it acquires them.
 type elections []*election
 
-// newElections returns the elections for Leases. With shards, the first Lease has the label of the Leases through which the replicas
-// coordinate, and the Lease that other installations wait for, which is the last, is not released: other replicas of this installation may
-// still work.
+// newElections returns the elections for Leases. With shards, the first Lease has the label of the Leases through which
+// the replicas coordinate, and the Lease that other installations wait for, which is the last, is not released: other
+// replicas of this installation may still work.
 func newElections(leases []Lease, sharded bool) (all elections) {
 	for i, lease := range leases {
 		e := newElection(lease, leaderelection.NewLeaderHealthzAdaptor(leaseDuration))

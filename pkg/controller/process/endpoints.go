@@ -21,7 +21,9 @@ const (
 
 // health returns the handler of /healthz and /readyz. With ?verbose, /readyz also says of each controller whether
 // its kind is watched.
-func health(healthy func(*http.Request) error, ready func() error, controllers func() []*controller.Controller) *http.ServeMux {
+func health(
+	healthy func(*http.Request) error, ready func() error, controllers func() []*controller.Controller,
+) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", answer(healthy))
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {

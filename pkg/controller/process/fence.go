@@ -10,9 +10,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Fence keeps a process that has lost its Leases from writing. A process that was stopped with SIGSTOP, or whose control group was
-// frozen, for longer than a Lease is valid continues in the middle of its reconciles. It sees only later that another process
-// leads. The zero value, and nil, let all requests pass.
+// Fence keeps a process that has lost its Leases from writing. A process that was stopped with SIGSTOP, or whose
+// control group was frozen, for longer than a Lease is valid continues in the middle of its reconciles. It sees only
+// later that another process leads. The zero value, and nil, let all requests pass.
 type Fence struct {
 	mu    sync.Mutex
 	terms []*term
@@ -20,8 +20,9 @@ type Fence struct {
 
 var errFenced = errors.New("this process has not renewed its Lease in time, so another process may lead now")
 
-// Wrap returns a transport that refuses writes unless this process may still act. Without shards, it must have renewed all its Leases in time. With
-// shards, it must have renewed the Lease of the replica, and read the Leases and the layout. Wrap is meant for rest.Config.Wrap.
+// Wrap returns a transport that refuses writes unless this process may still act. Without shards, it must have renewed
+// all its Leases in time. With shards, it must have renewed the Lease of the replica, and read the Leases and the
+// layout. Wrap is meant for rest.Config.Wrap.
 func (f *Fence) Wrap(next http.RoundTripper) http.RoundTripper { return fenced{f, next} }
 
 // guard makes the fence refuse writes outside of the terms.
@@ -68,8 +69,9 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements k8s.io/apimachinery/pkg/util/net.RoundTripperWrapper.
 func (f fenced) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// term is the time in which a process may act as the holder of a Lease. For presence.progress, it is the time in which the coordinator must make
-// progress. The time counts even while the process is stopped, or the whole machine is suspended.
+// term is the time in which a process may act as the holder of a Lease. For presence.progress, it is the time in which
+// the coordinator must make progress. The time counts even while the process is stopped, or the whole machine is
+// suspended.
 type term struct {
 	mu       sync.Mutex
 	clock    clock.PassiveClock
@@ -92,8 +94,8 @@ func (t *term) now() time.Time {
 	return t.clock.Now()
 }
 
-// since returns the time since the last renewal, by the monotonic clock or the wall clock, whichever shows more time. The monotonic
-// clock of Linux stops while the machine is suspended. The wall clock can be set back.
+// since returns the time since the last renewal, by the monotonic clock or the wall clock, whichever shows more time.
+// The monotonic clock of Linux stops while the machine is suspended. The wall clock can be set back.
 func (t *term) since() time.Duration {
 	now := t.clock.Now()
 	return max(now.Sub(t.renewed), now.Round(0).Sub(t.renewed.Round(0)))

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// offerPatience is how long this replica waits for another replica to take a shard that it has offered. It then takes the shard back, and
-	// offers no shard to that replica for offerPause. It takes the shard back at once if the other replica stops or has ended.
+	// offerPatience is how long this replica waits for another replica to take a shard that it has offered. It then
+	// takes the shard back, and offers no shard to that replica for offerPause. It takes the shard back at once if the
+	// other replica stops or has ended.
 	offerPatience, offerPause = 10 * time.Second, 5 * time.Minute
 )
 
@@ -24,10 +25,13 @@ type offer struct {
 	at time.Time
 }
 
-// releaseSurplus releases one shard if View.Surplus says so. If the API server has stored that, the next step follows at once. While an offer is
-// open, this replica releases no other shard. If the release fails, this replica works on the shard again.
+// releaseSurplus releases one shard if View.Surplus says so. If the API server has stored that, the next step follows
+// at once. While an offer is open, this replica releases no other shard. If the release fails, this replica works on
+// the shard again.
 func (c *coordinator) releaseSurplus(ctx context.Context, view shards.View) (released bool, err error) {
-	view.Renewed = slices.DeleteFunc(slices.Clone(view.Renewed), func(replica string) bool { return c.clock.Since(c.declined[replica]) < offerPause })
+	view.Renewed = slices.DeleteFunc(slices.Clone(view.Renewed), func(replica string) bool {
+		return c.clock.Since(c.declined[replica]) < offerPause
+	})
 	shard, to, ok := view.Surplus(c.identity)
 	if !ok || len(c.offers) > 0 || !c.holds(view, shard) {
 		return false, nil
@@ -63,7 +67,8 @@ func (c *coordinator) releaseShard(ctx context.Context, name, to string) bool {
 	return false
 }
 
-// mayLose reports whether this replica may lose a Lease that it holds, because the API server may still carry out an attempt to release it.
+// mayLose reports whether this replica may lose a Lease that it holds, because the API server may still carry out an
+// attempt to release it.
 func (c *coordinator) mayLose(name string) bool {
 	lease := c.listed[name]
 	return lease != nil && holderOf(lease) == c.identity && lease.ResourceVersion == c.doubtful[name]
@@ -103,8 +108,8 @@ func (c *coordinator) releaseListed(ctx context.Context) (released bool) {
 	return released
 }
 
-// releaseEnded releases the shards that this replica no longer works on, after the signal that ends the process. The reconciles of its other shards
-// have not ended yet.
+// releaseEnded releases the shards that this replica no longer works on, after the signal that ends the process. The
+// reconciles of its other shards have not ended yet.
 func (c *coordinator) releaseEnded(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline) // see take
 	defer cancel()
@@ -122,9 +127,9 @@ func (c *coordinator) releaseEnded(ctx context.Context) {
 	}
 }
 
-// take tries to acquire the shards that this replica should have, and those that it has offered in vain. The next step begins to work
-// on them. The end of ctx cancels no request: the API server could carry out a canceled request after leave has read the Leases, and the shard would
-// then have no owner until the Lease of this replica expires.
+// take tries to acquire the shards that this replica should have, and those that it has offered in vain. The next step
+// begins to work on them. The end of ctx cancels no request: the API server could carry out a canceled request after
+// leave has read the Leases, and the shard would then have no owner until the Lease of this replica expires.
 func (c *coordinator) take(ctx context.Context, view shards.View) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline)
 	defer cancel()
@@ -153,7 +158,8 @@ func (c *coordinator) ends(replica string) bool {
 	return lease == nil || shards.IsStopping(lease)
 }
 
-// acquireShard tries to acquire the Lease of a shard, unless this replica stops. If it succeeds, it records the takeover for the metrics.
+// acquireShard tries to acquire the Lease of a shard, unless this replica stops. If it succeeds, it records the
+// takeover for the metrics.
 func (c *coordinator) acquireShard(ctx context.Context, shard int) {
 	name := shards.LeaseName(c.operator, shard)
 	former := c.listed[name]
@@ -166,8 +172,9 @@ func (c *coordinator) acquireShard(ctx context.Context, shard int) {
 	}
 }
 
-// leave reads the Leases once more, releases all shards that this replica holds, and deletes its own Lease. The work on the shards has ended. If a
-// release fails, its own Lease stays until it expires: otherwise, the shard would count as held by a replica that has confirmed no layout.
+// leave reads the Leases once more, releases all shards that this replica holds, and deletes its own Lease. The work on
+// the shards has ended. If a release fails, its own Lease stays until it expires: otherwise, the shard would count as
+// held by a replica that has confirmed no layout.
 func (c *coordinator) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline)
 	defer cancel()

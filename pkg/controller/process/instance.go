@@ -18,7 +18,8 @@ type Instance struct {
 	Warm []*controller.Controller
 	// Caches run until the reconciles have ended.
 	Caches []Caches
-	// Events is the recorder of the controllers, which writes the waiting Events when the reconciles have ended. Nil means none.
+	// Events is the recorder of the controllers, which writes the waiting Events when the reconciles have ended. Nil
+	// means none.
 	Events *controller.Events
 }
 
@@ -29,8 +30,9 @@ type instance struct {
 	ended  chan struct{}
 }
 
-// start starts an Instance: first its caches, and its workers when the caches have synced. It runs until stop is called or
-// ctx ends. It then waits for the reconciles in flight, and writes the waiting Events. It calls began before the workers start.
+// start starts an Instance: first its caches, and its workers when the caches have synced. It runs until stop is called
+// or ctx ends. It then waits for the reconciles in flight, and writes the waiting Events. It calls began before the
+// workers start.
 func start(ctx context.Context, i Instance, workers int, began func()) *instance {
 	ctx, cancel := context.WithCancel(ctx)
 	running := &instance{i, cancel, make(chan struct{})}
@@ -76,7 +78,8 @@ func work(ctx context.Context, controllers []*controller.Controller, workers int
 	}
 }
 
-// stop stops the instance, and waits for the reconciles in flight and for the Events. It returns an error if they do not end in time.
+// stop stops the instance, and waits for the reconciles in flight and for the Events. It returns an error if they do
+// not end in time.
 func (i *instance) stop() error {
 	i.cancel()
 	select {

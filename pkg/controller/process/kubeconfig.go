@@ -24,8 +24,8 @@ const accountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 //
 // If all files in KUBECONFIG are missing, LoadConfig returns an error, because the operator would otherwise work on
 // another cluster. If master is not empty, it replaces the address of the API server. Without a kubeconfig, the clients
-// of master are anonymous. namespace is the namespace of the kubeconfig or of the Pod. inCluster is true for the service
-// account of the Pod.
+// of master are anonymous. namespace is the namespace of the kubeconfig or of the Pod. inCluster is true for the
+// service account of the Pod.
 func LoadConfig(master, kubeconfig string) (config *rest.Config, namespace string, inCluster bool, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.MigrationRules = nil // of a path that kubectl used before version 1

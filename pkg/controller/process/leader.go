@@ -24,9 +24,9 @@ type weights struct {
 	err     error
 }
 
-// maintainLayout replaces the stored layout if it does not fit the namespaces or the number of shards, is older than the newest layout
-// that a replica has confirmed, or does not exist. Otherwise it keeps the numbers of objects in the layout up to date. It writes the layout
-// that the replicas use once more if somebody has deleted it.
+// maintainLayout replaces the stored layout if it does not fit the namespaces or the number of shards, is older than
+// the newest layout that a replica has confirmed, or does not exist. Otherwise it keeps the numbers of objects in the
+// layout up to date. It writes the layout that the replicas use once more if somebody has deleted it.
 func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64) error {
 	writing, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
@@ -61,8 +61,8 @@ func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64)
 	return c.switchLayout(ctx, next)
 }
 
-// tidy deletes the Leases of replicas that are gone, and clears the Leases of surplus shards that name them. Otherwise, a new replica would count
-// them for 5 s, and acquire too few shards. With a surplus shard, it would not work for 15 s.
+// tidy deletes the Leases of replicas that are gone, and clears the Leases of surplus shards that name them. Otherwise,
+// a new replica would count them for 5 s, and acquire too few shards. With a surplus shard, it would not work for 15 s.
 func (c *coordinator) tidy(ctx context.Context, leases []coordinationv1.Lease) {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
@@ -83,8 +83,9 @@ func (c *coordinator) replace(ctx context.Context, stored shards.StoredLayout, n
 	return err == nil
 }
 
-// weigh returns the number of objects in each namespace. Counting them takes long for many objects, so weigh only begins to count
-// when it is called first, and ok is true once that has ended. It returns the same numbers for weighInterval if they could not be stored.
+// weigh returns the number of objects in each namespace. Counting them takes long for many objects, so weigh only
+// begins to count when it is called first, and ok is true once that has ended. It returns the same numbers for
+// weighInterval if they could not be stored.
 func (c *coordinator) weigh(ctx context.Context) (w weights, ok bool) {
 	if c.weights != nil && c.clock.Since(c.weighed) < weighInterval {
 		return *c.weights, true

@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// leaseWatch watches a Lease to notice at once when the Lease becomes free. A candidate does not read the Lease while the watch shows that
-// another process renews it. Without a working watch the election only takes longer.
+// leaseWatch watches a Lease to notice at once when the Lease becomes free. A candidate does not read the Lease while
+// the watch shows that another process renews it. Without a working watch the election only takes longer.
 type leaseWatch struct {
 	leases   coordinationclient.LeaseInterface
 	name     string        // of the Lease
@@ -66,9 +66,9 @@ func (w *leaseWatch) run(ctx context.Context, events watch.Interface, free func(
 	}
 }
 
-// follow calls free each time the watch reports that the Lease was released or deleted. It releases the
-// Lease if another holder of the same installation does not renew it in time. It returns when ctx or the watch ends. It does not call
-// free for an Added event, because the elector itself acquires a Lease that is free at the start of the watch.
+// follow calls free each time the watch reports that the Lease was released or deleted. It releases the Lease if
+// another holder of the same installation does not renew it in time. It returns when ctx or the watch ends. It does not
+// call free for an Added event, because the elector itself acquires a Lease that is free at the start of the watch.
 func (w *leaseWatch) follow(ctx context.Context, events watch.Interface, free func()) {
 	defer events.Stop()
 	defer w.renewal.Store(nil)

@@ -19,7 +19,8 @@ import (
 	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
-// TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce stops a replica, which cannot acquire shards, when one is released for it.
+// TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce stops a replica, which cannot acquire shards, when one is released
+// for it.
 func TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce(t *testing.T) {
 	inLedger(t, func(_ *testing.T, l *ledger) {
 		var stop atomic.Value // stops the other replica
@@ -42,7 +43,8 @@ func TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce(t *testing.T) {
 	})
 }
 
-// TestReplicaReleasesShardsWhoseAcquisitionItDoesNotKnow lets a replica leave that has acquired shards, and has lost the responses.
+// TestReplicaReleasesShardsWhoseAcquisitionItDoesNotKnow lets a replica leave that has acquired shards, and has lost
+// the responses.
 func TestReplicaReleasesShardsWhoseAcquisitionItDoesNotKnow(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		c, view := l.coordinator()
@@ -55,7 +57,8 @@ func TestReplicaReleasesShardsWhoseAcquisitionItDoesNotKnow(t *testing.T) {
 	})
 }
 
-// TestReplicaWhoseReleaseFailsKeepsItsLease lets the release of a shard fail. The other replicas need the confirmation in the Lease of its holder.
+// TestReplicaWhoseReleaseFailsKeepsItsLease lets the release of a shard fail. The other replicas need the confirmation
+// in the Lease of its holder.
 func TestReplicaWhoseReleaseFailsKeepsItsLease(t *testing.T) {
 	inLedger(t, func(_ *testing.T, l *ledger) {
 		a := l.start("a", 4)
@@ -71,12 +74,14 @@ func TestReplicaWhoseReleaseFailsKeepsItsLease(t *testing.T) {
 		l.settles("with both", map[string]int{"a": 20, "b": 20})
 		b.ends()
 		l.settlesWithin(2*stepInterval, "after the other one has released one of its shards", map[string]int{"a": 30, "": 10})
-		l.settlesWithin(leaseDuration+100*time.Millisecond, "when the Lease of the other one has expired", map[string]int{"a": 40})
+		l.settlesWithin(leaseDuration+100*time.Millisecond, "when the Lease of the other one has expired",
+			map[string]int{"a": 40})
 		a.ends()
 	})
 }
 
-// TestSlowReconcileDelaysNoOtherShard stops a replica that works on two shards while a reconcile of each is in flight. One ends later than the other.
+// TestSlowReconcileDelaysNoOtherShard stops a replica that works on two shards while a reconcile of each is in flight.
+// One ends later than the other.
 func TestSlowReconcileDelaysNoOtherShard(t *testing.T) {
 	inLedger(t, func(_ *testing.T, l *ledger) {
 		a := l.start("a", 4)
@@ -114,14 +119,17 @@ func TestReconcileThatDoesNotEndKeepsItsShard(t *testing.T) {
 	})
 }
 
-// TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone stores the Lease of a surplus shard. Its holder has no Lease of its own.
+// TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone stores the Lease of a surplus shard. Its holder has no Lease of its
+// own.
 func TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 2)
 		l.settles("at first", map[string]int{"a": 40})
 		leases, name := l.client.CoordinationV1().Leases("windlass-system"), shards.LeaseName(leaseName, 7)
 		_, err := leases.Create(t.Context(), &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{shards.OperatorLabel: leaseName}}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("gone")},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Labels: map[string]string{shards.OperatorLabel: leaseName},
+			}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("gone")},
 		}, metav1.CreateOptions{})
 		controllertest.ErrorContains(t, "", err)
 		l.eventually("the leader to clear the Lease", func() bool {
@@ -132,8 +140,8 @@ func TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone(t *testing.T) {
 	})
 }
 
-// TestReplicaReleasesNoShardWhoseLeaseIsDeleted lets somebody delete the Lease of a surplus shard. It counts as held for a while, and its holder
-// would release it again and again without a pause.
+// TestReplicaReleasesNoShardWhoseLeaseIsDeleted lets somebody delete the Lease of a surplus shard. It counts as held
+// for a while, and its holder would release it again and again without a pause.
 func TestReplicaReleasesNoShardWhoseLeaseIsDeleted(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		c, view := l.coordinator()
@@ -144,7 +152,8 @@ func TestReplicaReleasesNoShardWhoseLeaseIsDeleted(t *testing.T) {
 	})
 }
 
-// reconciles lets each shard of a replica have a reconcile in flight until its channel is closed. Shards without a channel have none.
+// reconciles lets each shard of a replica have a reconcile in flight until its channel is closed. Shards without a
+// channel have none.
 func reconciles(until ...chan struct{}) func(*member, *Options) {
 	return func(m *member, o *Options) {
 		start := o.Sharding.New
@@ -178,7 +187,8 @@ func (l *ledger) coordinator() (*coordinator, shards.View) {
 	a := l.start("a", 4)
 	l.settles("at first", map[string]int{"a": 40})
 	a.ends()
-	c := newCoordinator(l.t.Context(), Options{Sharding: &Sharding{}, Leases: leasesOf(a, "windlass-system")}, nil, func() {})
+	c := newCoordinator(l.t.Context(), Options{Sharding: &Sharding{}, Leases: leasesOf(a, "windlass-system")}, nil,
+		func() {})
 	s, err := c.readState(l.t.Context())
 	controllertest.ErrorContains(l.t, "", err)
 	c.listed = byName(s.leases)
@@ -205,7 +215,9 @@ type canceling struct {
 }
 
 // Update implements LeaseInterface.
-func (c canceling) Update(ctx context.Context, lease *coordinationv1.Lease, o metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+func (c canceling) Update(
+	ctx context.Context, lease *coordinationv1.Lease, o metav1.UpdateOptions,
+) (*coordinationv1.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

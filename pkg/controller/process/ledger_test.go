@@ -26,8 +26,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// ledger records which replica works on which namespace, and fails the test if a namespace has two owners. It runs in a bubble of
-// synctest, so its times pass at once.
+// ledger records which replica works on which namespace, and fails the test if a namespace has two owners. It runs in a
+// bubble of synctest, so its times pass at once.
 type ledger struct {
 	t          *testing.T
 	client     *fake.Clientset // of the API server that all replicas share
@@ -97,7 +97,9 @@ func (w *worker) works() bool {
 // settles waits until each replica works on its share of the namespaces. "" is nobody.
 func (l *ledger) settles(when string, shares map[string]int) {
 	l.t.Helper()
-	l.eventually(fmt.Sprintf("the owners to be %v %s", shares, when), func() bool { return maps.Equal(l.shares(), shares) })
+	l.eventually(fmt.Sprintf("the owners to be %v %s", shares, when), func() bool {
+		return maps.Equal(l.shares(), shares)
+	})
 }
 
 // shares returns the number of namespaces of each owner.
@@ -115,7 +117,8 @@ func (l *ledger) shares() map[string]int {
 	return shares
 }
 
-// settlesWithin waits until each replica works on its share of the namespaces, and fails the test if that takes too long by the clock of the bubble.
+// settlesWithin waits until each replica works on its share of the namespaces, and fails the test if that takes too
+// long by the clock of the bubble.
 func (l *ledger) settlesWithin(limit time.Duration, when string, shares map[string]int) {
 	l.t.Helper()
 	began := time.Now()
@@ -171,13 +174,17 @@ func (l *ledger) start(name string, count int, adjust ...func(*member, *Options)
 	m.client.AddWatchReactor("*", l.client.WatchReactionChain[0].React)
 	o := Options{
 		Workers: 1, Fence: m.fence, Leases: leasesOf(m, "windlass-system"),
-		Sharding: &Sharding{Shards: count, Weigh: l.weigh, New: func(_ context.Context, selector sharding.Selector) (Instance, error) {
+		Sharding: &Sharding{Shards: count, Weigh: l.weigh, New: func(
+			_ context.Context, selector sharding.Selector,
+		) (Instance, error) {
 			return Instance{Caches: []Caches{&worker{member: m, namespaces: selector}}}, m.newFails
 		}},
 	}
 	if count == 1 {
 		o.Events = controller.NewEvents(m.client.EventsV1(), nil, "windlass.dev/controller", name, clock.RealClock{})
-		o.Controllers = m.controllers(func(context.Context) { (&worker{member: m, namespaces: sharding.Everything()}).Start(ctx.Done()) })
+		o.Controllers = m.controllers(func(context.Context) {
+			(&worker{member: m, namespaces: sharding.Everything()}).Start(ctx.Done())
+		})
 	}
 	for _, change := range adjust {
 		change(m, &o)
@@ -192,7 +199,9 @@ func (m *member) controllers(reconcile func(context.Context)) []*controller.Cont
 	queue := controller.NewQueue("toy", clock.RealClock{})
 	m.t.Cleanup(func() { queue.ShutDown() })
 	queue.Add(controller.Key{Namespace: "default", Name: "example"}, controller.Urgent)
-	return []*controller.Controller{controller.New("toy", queue, func(ctx context.Context, _ controller.Key) (controller.Result, error) {
+	return []*controller.Controller{controller.New("toy", queue, func(
+		ctx context.Context, _ controller.Key,
+	) (controller.Result, error) {
 		reconcile(ctx)
 		return controller.Result{}, nil
 	})}
@@ -200,7 +209,9 @@ func (m *member) controllers(reconcile func(context.Context)) []*controller.Cont
 
 // leasesOf returns the Leases that a process of an installation needs.
 func leasesOf(m *member, namespace string) []Lease {
-	return []Lease{{m.client, namespace, leaseName, m.name}, {m.client, metav1.NamespaceSystem, leaseName, namespace + "/" + m.name}}
+	return []Lease{
+		{m.client, namespace, leaseName, m.name}, {m.client, metav1.NamespaceSystem, leaseName, namespace + "/" + m.name},
+	}
 }
 
 func (l *ledger) weigh(context.Context) (map[string]int, error) {

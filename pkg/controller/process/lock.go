@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is the Lease of an election as the elector of client-go sees it. Unlike the elector, it ends the term of a holder
-// that renews its Lease too late, or finds it held by another: in the meantime another process may have held it,
+// lock is the Lease of an election as the elector of client-go sees it. Unlike the elector, it ends the term of a
+// holder that renews its Lease too late, or finds it held by another: in the meantime another process may have held it,
 // and released it.
 type lock struct {
 	resourcelock.Interface
@@ -26,10 +26,11 @@ type lock struct {
 
 // Get implements resourcelock.Interface.
 //
-// A Lease of the cluster that another replica of the same installation holds counts as free. This process has acquired the Lease
-// of its installation before, so that replica no longer works, or no longer leads.
+// A Lease of the cluster that another replica of the same installation holds counts as free. This process has acquired
+// the Lease of its installation before, so that replica no longer works, or no longer leads.
 //
-// Get answers from the watch while the watch shows that another process renews the Lease. It always reads a Lease that counts as free.
+// Get answers from the watch while the watch shows that another process renews the Lease. It always reads a Lease that
+// counts as free.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if lease := l.watch.renewed(l.trust); lease != nil && !l.term.begun() && !l.countsAsFree(holderOf(lease)) {
 		l.former = holderOf(lease)
@@ -52,8 +53,8 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	return record, raw, nil
 }
 
-// countsAsFree reports whether a Lease counts as free although it has a holder: a Lease of the cluster that a replica of this installation holds.
-// Only the identities in such a Lease name an installation.
+// countsAsFree reports whether a Lease counts as free although it has a holder: a Lease of the cluster that a replica
+// of this installation holds. Only the identities in such a Lease name an installation.
 func (l *lock) countsAsFree(holder string) bool {
 	return installationOf(holder) != "" && !otherInstallation(holder, l.Identity())
 }
@@ -68,8 +69,8 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.renew(ctx, func(ctx context.Context) error { return l.Interface.Update(ctx, record) })
 }
 
-// renew writes the Lease. If ctx is canceled, renew waits for the response: the API server could carry out a canceled request after
-// leaseWatch.releaseIfHeld has read the Lease, which would then not be released.
+// renew writes the Lease. If ctx is canceled, renew waits for the response: the API server could carry out a canceled
+// request after leaseWatch.releaseIfHeld has read the Lease, which would then not be released.
 func (l *lock) renew(ctx context.Context, write func(context.Context) error) error {
 	deadline, ok := ctx.Deadline()
 	if !ok {

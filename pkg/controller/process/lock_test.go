@@ -23,16 +23,17 @@ import (
 // lockOf returns the lock of a holder, with times of a real Lease.
 func lockOf(client *fake.Clientset, clock *clocktesting.FakePassiveClock, identity string) (l *lock, lost *bool) {
 	lost = new(bool)
-	l = &lock{watch: &leaseWatch{}, trust: missedRenewals * retryPeriod, term: &term{}, lost: func() { *lost = true }, Interface: &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: "windlass-system", Name: leaseName}, Client: client.CoordinationV1(),
-		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-	}}
+	l = &lock{watch: &leaseWatch{}, trust: missedRenewals * retryPeriod, term: &term{}, lost: func() { *lost = true },
+		Interface: &resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Namespace: "windlass-system", Name: leaseName}, Client: client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+		}}
 	l.term.reset(clock, leaseDuration, renewDeadline)
 	return l, lost
 }
 
-// TestHolderThatRenewsTooLateHasLostItsLease is the case of a process that was stopped, and continues when another process has held the
-// Lease and released it.
+// TestHolderThatRenewsTooLateHasLostItsLease is the case of a process that was stopped, and continues when another
+// process has held the Lease and released it.
 func TestHolderThatRenewsTooLateHasLostItsLease(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	held, lost := lockOf(fake.NewClientset(), clock, "self")
@@ -52,10 +53,14 @@ func TestHolderThatFindsAnotherHolderHasLostItsLease(t *testing.T) {
 	for _, holder := range []string{"other", ""} {
 		client, clock := fake.NewClientset(), clocktesting.NewFakePassiveClock(time.Now())
 		held, lost := lockOf(client, clock, "self")
-		controllertest.ErrorContains(t, "", held.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "self"}))
+		controllertest.ErrorContains(t, "", held.Create(t.Context(), resourcelock.LeaderElectionRecord{
+			HolderIdentity: "self",
+		}))
 		other, _ := lockOf(client, clock, "other")
 		_, _, err := other.Get(t.Context())
-		if err = errors.Join(err, other.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: holder})); err != nil {
+		if err = errors.Join(err, other.Update(t.Context(), resourcelock.LeaderElectionRecord{
+			HolderIdentity: holder,
+		})); err != nil {
 			t.Fatal(err)
 		}
 		_, _, err = held.Get(t.Context())
@@ -69,23 +74,28 @@ func TestLeaseOfTheClusterPassesWithinAnInstallation(t *testing.T) {
 		holder, self string
 		free, other  bool
 	}{
-		{"one/a", "one/b", true, false}, {"one/a", "two/b", false, true}, {"a", "b", false, false}, {"one/a", "b", false, true}, {"a", "one/b", false, true},
+		{"one/a", "one/b", true, false}, {"one/a", "two/b", false, true}, {
+			"a", "b", false, false,
+		}, {"one/a", "b", false, true}, {"a", "one/b", false, true},
 	} {
 		client, clock := fake.NewClientset(), clocktesting.NewFakePassiveClock(time.Now())
 		former, _ := lockOf(client, clock, c.holder)
-		controllertest.ErrorContains(t, "", former.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: c.holder}))
+		controllertest.ErrorContains(t, "", former.Create(t.Context(), resourcelock.LeaderElectionRecord{
+			HolderIdentity: c.holder,
+		}))
 		next, _ := lockOf(client, clock, c.self)
 		record, _, err := next.Get(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		controllertest.Equal(t, c.self+" finds the Lease of "+c.holder+" free", c.free, record.HolderIdentity == "")
-		controllertest.Equal(t, c.self+" finds the Lease held by another installation than "+c.holder, c.other, next.fromOther())
+		controllertest.Equal(t, c.self+" finds the Lease held by another installation than "+c.holder, c.other,
+			next.fromOther())
 	}
 }
 
-// TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites shows that an installation that takes the Lease of the cluster from another one
-// works only when no replica of that can send writes any more.
+// TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites shows that an installation that takes the Lease of the cluster
+// from another one works only when no replica of that can send writes any more.
 func TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites(t *testing.T) {
 	for former, waits := range map[string]bool{"one/a": true, "two/a": false, "": false} {
 		e := newElection(Lease{Identity: "two/b"}, nil)
@@ -104,8 +114,8 @@ func TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites(t *testing.T) {
 	}
 }
 
-// TestOtherInstallationWaitsWithItsLayout shows that it waits although it has worked on shards before. The first installation may no longer
-// renew the Lease of the cluster. One of its replicas does not know that at once.
+// TestOtherInstallationWaitsWithItsLayout shows that it waits although it has worked on shards before. The first
+// installation may no longer renew the Lease of the cluster. One of its replicas does not know that at once.
 func TestOtherInstallationWaitsWithItsLayout(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		var refused atomic.Bool
@@ -151,7 +161,9 @@ func TestFenceRefusesWritesOutsideOfTheTerm(t *testing.T) {
 	client := fence.Wrap(roundTripper(func(*http.Request) (*http.Response, error) { sent++; return nil, nil }))
 	attempt := func(when string, allowed bool) {
 		t.Helper()
-		for method, writes := range map[string]bool{http.MethodGet: false, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true, http.MethodDelete: true} {
+		for method, writes := range map[string]bool{
+			http.MethodGet: false, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true, http.MethodDelete: true,
+		} {
 			sent = 0
 			request, err := http.NewRequestWithContext(t.Context(), method, "https://example.com/apis", strings.NewReader("{}"))
 			if err != nil {
@@ -227,7 +239,10 @@ func (l cancelingLock) Update(ctx context.Context, record resourcelock.LeaderEle
 
 func TestReplicaThatRenewsTooLateHasLostItsLease(t *testing.T) {
 	clock, client := clocktesting.NewFakeClock(time.Now()), fake.NewClientset()
-	p := &presence{leases: client.CoordinationV1().Leases("windlass-system"), operator: leaseName, identity: "self", clock: clock, term: &term{}}
+	p := &presence{
+		leases: client.CoordinationV1().Leases("windlass-system"), operator: leaseName, identity: "self", clock: clock,
+		term: &term{},
+	}
 	p.term.reset(clock, leaseDuration, renewDeadline)
 	controllertest.ErrorContains(t, "", p.renew(t.Context()))
 	clock.Step(renewDeadline)

@@ -50,10 +50,13 @@ func Main(o Operator) {
 	flag.StringVar(&f.kubeconfig, "kubeconfig", "", "path of the kubeconfig file; "+
 		"defaults to the files in $KUBECONFIG, or else the service account of the Pod, or else ~/.kube/config")
 	flag.StringVar(&f.master, "master", "", "address of the API server; replaces the address in the kubeconfig")
-	flag.StringVar(&f.leaseNamespace, "lease-namespace", "", "namespace of the Lease for leader election; defaults to the namespace of the Pod, or else of the kubeconfig")
+	flag.StringVar(&f.leaseNamespace, "lease-namespace", "", "namespace of the Lease for leader election; defaults "+
+		"to the namespace of the Pod, or else of the kubeconfig")
 	flag.StringVar(&f.address, "bind-address", ":8080", "address that serves /healthz and /readyz; empty disables them")
-	flag.StringVar(&f.metricsAddress, "metrics-bind-address", ":8443", "address that serves /metrics by HTTPS, to users who may get this path; empty disables it")
-	flag.BoolVar(&f.metricsSecure, "metrics-secure", true, "false serves /metrics at --bind-address by HTTP, to everyone, and nothing at --metrics-bind-address")
+	flag.StringVar(&f.metricsAddress, "metrics-bind-address", ":8443", "address that serves /metrics by HTTPS, to "+
+		"users who may get this path; empty disables it")
+	flag.BoolVar(&f.metricsSecure, "metrics-secure", true, "false serves /metrics at --bind-address by HTTP, to "+
+		"everyone, and nothing at --metrics-bind-address")
 	flag.IntVar(&f.workers, "workers", 10, "number of objects of each kind that are reconciled at the same time")
 	flag.Parse()
 	if err := o.run(klog.NewContext(Signaled(), klog.Background()), f); err != nil {
@@ -85,7 +88,9 @@ func (o Operator) run(ctx context.Context, f flags) error {
 	limit, identity := &budget.Budget{}, Identity()
 	c := cluster.New(kube, meta, cluster.Options{ManagedBy: o.Name, Groups: o.Groups, Limit: limit})
 	events := controller.NewEvents(kube.EventsV1(), o.Scheme, o.Groups[0]+"/"+o.Name, identity, clock.RealClock{})
-	controllers, caches, err := o.Kinds(config, c, controller.Runtime{Events: events, Clock: clock.RealClock{}, Room: limit.Fits})
+	controllers, caches, err := o.Kinds(config, c, controller.Runtime{
+		Events: events, Clock: clock.RealClock{}, Room: limit.Fits,
+	})
 	if err != nil {
 		return err
 	}
@@ -94,7 +99,9 @@ func (o Operator) run(ctx context.Context, f flags) error {
 		Workers:     f.workers,
 		Events:      events,
 		Caches:      append(caches, c),
-		Leases:      []Lease{{Client: kube, Namespace: cmp.Or(f.leaseNamespace, namespace), Name: o.Name, Identity: identity}},
+		Leases: []Lease{
+			{Client: kube, Namespace: cmp.Or(f.leaseNamespace, namespace), Name: o.Name, Identity: identity},
+		},
 		BindAddress: f.address,
 		Metrics:     SecureOrPlain(f.metricsSecure, f.metricsAddress, kube),
 	})

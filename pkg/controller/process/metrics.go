@@ -60,7 +60,9 @@ const (
 )
 
 // addTo adds the endpoints to mux, behind protect.
-func (m Metrics) addTo(mux *http.ServeMux, protect func(http.Handler) http.Handler, controllers func() []*controller.Controller) {
+func (m Metrics) addTo(
+	mux *http.ServeMux, protect func(http.Handler) http.Handler, controllers func() []*controller.Controller,
+) {
 	metrics := legacyregistry.Handler()
 	scrapes := httpserver.NewQuota(maxScrapes, maxScrapesPerAddress)
 	mux.Handle("GET /metrics", protect(scrapes.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +76,8 @@ func (m Metrics) addTo(mux *http.ServeMux, protect func(http.Handler) http.Handl
 		return
 	}
 	for path, handler := range map[string]http.HandlerFunc{
-		"/debug/pprof/": pprof.Index, "/debug/pprof/profile": pprof.Profile, "/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
+		"/debug/pprof/": pprof.Index, "/debug/pprof/profile": pprof.Profile, "/debug/pprof/symbol": pprof.Symbol,
+		"/debug/pprof/trace": pprof.Trace,
 	} {
 		mux.Handle(path, protect(handler))
 	}

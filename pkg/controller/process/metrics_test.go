@@ -27,7 +27,9 @@ func permissive() *fake.Clientset {
 		return true, &authenticationv1.TokenReview{Status: authenticationv1.TokenReviewStatus{Authenticated: true}}, nil
 	})
 	kube.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
+		return true, &authorizationv1.SubjectAccessReview{
+			Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true},
+		}, nil
 	})
 	return kube
 }
@@ -37,7 +39,10 @@ func TestMetricsAndProfilesNeedToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/heap", "/debug/pprof/profile", "/debug/pprof/symbol", "/debug/pprof/trace"} {
+	for _, path := range []string{
+		"/metrics", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/heap", "/debug/pprof/profile",
+		"/debug/pprof/symbol", "/debug/pprof/trace",
+	} {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		response := httptest.NewRecorder()
 		handler.ServeHTTP(response, request)
@@ -45,7 +50,9 @@ func TestMetricsAndProfilesNeedToken(t *testing.T) {
 			t.Errorf("GET %s without a token: status %d", path, response.Code)
 		}
 	}
-	for path, want := range map[string]int{"/metrics": http.StatusOK, "/debug/pprof/heap": http.StatusOK, "/healthz": http.StatusNotFound} {
+	for path, want := range map[string]int{
+		"/metrics": http.StatusOK, "/debug/pprof/heap": http.StatusOK, "/healthz": http.StatusNotFound,
+	} {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		request.Header.Set("Authorization", "Bearer token")
 		response := httptest.NewRecorder()
@@ -72,11 +79,16 @@ func TestMetricsAreServedByHTTPSOnly(t *testing.T) {
 	address := fmt.Sprintf("127.%d.%d.%d:8443", byte(pid>>16)|1<<6, byte(pid>>8), byte(pid))
 	p := &process{failed: make(chan error, 2)}
 	ctx, stop := context.WithCancel(t.Context())
-	stopped, err := p.listen(ctx, Options{Metrics: Metrics{Address: address, Client: permissive()}}, health(nil, nil, none))
+	stopped, err := p.listen(ctx, Options{
+		Metrics: Metrics{Address: address, Client: permissive()},
+	}, health(nil, nil, none))
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}, Timeout: time.Minute}
+	client := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
+		Timeout:   time.Minute,
+	}
 	get := func(url string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		if err != nil {

@@ -17,8 +17,9 @@ import (
 	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
-// presence is the Lease of a replica. It shows the other replicas that this one runs, and which layout it has confirmed, and
-// the Leases of its shards are valid as long as it is. Its name is unique to this process, so that nobody else holds it.
+// presence is the Lease of a replica. It shows the other replicas that this one runs, and which layout it has
+// confirmed, and the Leases of its shards are valid as long as it is. Its name is unique to this process, so that
+// nobody else holds it.
 type presence struct {
 	leases   coordinationclient.LeaseInterface
 	operator string
@@ -33,7 +34,8 @@ type presence struct {
 	lease     *coordinationv1.Lease // the last response of the API server, or nil
 }
 
-// run renews the Lease until ctx ends, and then returns nil. It returns an error when the Lease is lost, or when the coordinator hangs.
+// run renews the Lease until ctx ends, and then returns nil. It returns an error when the Lease is lost, or when the
+// coordinator hangs.
 func (p *presence) run(ctx context.Context) error {
 	for {
 		err := p.renew(ctx)
@@ -43,7 +45,8 @@ func (p *presence) run(ctx context.Context) error {
 		case p.lost() || p.deleted(err):
 			return fmt.Errorf("the Lease of this replica: %w", errLeaseLost)
 		case p.progress.over():
-			return fmt.Errorf("the operator has a bug: the coordination with the other replicas has made no progress for more than %v", stepPatience)
+			return fmt.Errorf("the operator has a bug: the coordination with the other replicas has made no progress "+
+				"for more than %v", stepPatience)
 		case err != nil:
 			klog.FromContext(ctx).Error(err, "Cannot renew the Lease of this replica")
 		}
@@ -61,8 +64,8 @@ func (p *presence) lost() bool { return p.term.begun() && !p.term.acts() }
 // deleted reports whether err says that somebody has deleted the Lease, after which the other replicas take its shards.
 func (p *presence) deleted(err error) bool { return apierrors.IsNotFound(err) && p.term.begun() }
 
-// confirm confirms a layout: this replica has stopped all work with earlier layouts. It returns nil when the API server has
-// stored that.
+// confirm confirms a layout: this replica has stopped all work with earlier layouts. It returns nil when the API server
+// has stored that.
 func (p *presence) confirm(ctx context.Context, layout string) error {
 	p.mu.Lock()
 	p.confirmed = layout
@@ -70,7 +73,8 @@ func (p *presence) confirm(ctx context.Context, layout string) error {
 	return p.renew(ctx)
 }
 
-// stop tells the other replicas that this one takes no more shards, and releases those that it has. If it fails, the next renewal tells them.
+// stop tells the other replicas that this one takes no more shards, and releases those that it has. If it fails, the
+// next renewal tells them.
 func (p *presence) stop(ctx context.Context) {
 	p.mu.Lock()
 	p.stopping = true
@@ -92,7 +96,8 @@ func (p *presence) renew(ctx context.Context) (err error) {
 	defer cancel()
 	name, stored := shards.ReplicaLeaseName(p.operator, p.identity), p.lease
 	if stored == nil {
-		stored, err = p.leases.Create(ctx, p.with(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}), metav1.CreateOptions{})
+		stored, err = p.leases.Create(ctx, p.with(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}),
+			metav1.CreateOptions{})
 	} else {
 		stored, err = p.leases.Update(ctx, p.with(stored), metav1.UpdateOptions{})
 	}
@@ -133,7 +138,9 @@ func (p *presence) remove(ctx context.Context) {
 	if p.lease == nil {
 		return
 	}
-	err := p.leases.Delete(ctx, p.lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.lease.UID}})
+	err := p.leases.Delete(ctx, p.lease.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &p.lease.UID},
+	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).V(2).Info("Failed to delete the Lease of this replica", "err", err)
 	}

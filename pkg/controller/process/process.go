@@ -36,8 +36,9 @@ type Options struct {
 	// Leases are the Leases that the process must hold before its workers start, in the order in which it
 	// acquires them. Without Leases, the workers start once the caches of Warm have synced.
 	Leases []Lease
-	// Sharding, if it has more than one shard, runs an instance of the operator for each shard that this process works on, in
-	// place of Controllers, Caches, Warm and Events. It requires Leases. The process that holds all of them leads.
+	// Sharding, if it has more than one shard, runs an instance of the operator for each shard that this process works
+	// on, in place of Controllers, Caches, Warm and Events. It requires Leases. The process that holds all of them
+	// leads.
 	Sharding *Sharding
 	// Fence, if it is set, refuses writes unless this process may still act: see Fence.Wrap.
 	Fence *Fence
@@ -45,8 +46,8 @@ type Options struct {
 	BindAddress string
 	// Metrics says how /metrics is served.
 	Metrics Metrics
-	// Ready, if it is set, returns an error if the process is not ready although its caches have synced, or although it shares the work with
-	// other replicas.
+	// Ready, if it is set, returns an error if the process is not ready although its caches have synced, or although it
+	// shares the work with other replicas.
 	Ready func() error
 	// Serve, if it is set, runs beside the controllers, in every replica. If it returns an error, Run
 	// returns that error.
@@ -60,11 +61,11 @@ type Caches interface {
 	Start(stop <-chan struct{})
 }
 
-// Run runs the process until ctx ends. It then waits for the reconciles in flight, writes the waiting
-// Events, releases the Leases, waits for Serve, and closes the endpoints, in this order. With shards, the Lease of each shard is released when its own
-// reconciles have ended. Run returns an error
-// at once if it loses a Lease, if the coordination with other replicas, Serve or the endpoints fail, or if reconciles do not end within
-// 20 s. The caller must then exit, because reconciles may still be in flight.
+// Run runs the process until ctx ends. It then waits for the reconciles in flight, writes the waiting Events, releases
+// the Leases, waits for Serve, and closes the endpoints, in this order. With shards, the Lease of each shard is
+// released when its own reconciles have ended. Run returns an error at once if it loses a Lease, if the coordination
+// with other replicas, Serve or the endpoints fail, or if reconciles do not end within 20 s. The caller must then exit,
+// because reconciles may still be in flight.
 func Run(ctx context.Context, o Options) error {
 	if o.Workers < 1 {
 		return fmt.Errorf("the number of workers must be at least 1, not %d", o.Workers)
@@ -141,7 +142,9 @@ func (p *process) current() []*controller.Controller {
 }
 
 // listen starts the servers of the endpoints. They run until ctx ends, and then each closes its channel.
-func (p *process) listen(ctx context.Context, o Options, endpoints *http.ServeMux) (stopped []<-chan struct{}, err error) {
+func (p *process) listen(
+	ctx context.Context, o Options, endpoints *http.ServeMux,
+) (stopped []<-chan struct{}, err error) {
 	if o.BindAddress != "" {
 		if o.Metrics.Plain {
 			o.Metrics.addTo(endpoints, unprotected, p.current)
@@ -187,7 +190,8 @@ func (p *process) live(elect func(context.Context) error) error {
 		return cmp.Or(err, errLeaseLost)
 	case <-done(&p.working):
 	case <-time.After(reconcilesTimeout):
-		return fmt.Errorf("waiting for the reconciles in flight timed out after %v; Leases that this process holds are not released, but expire", reconcilesTimeout)
+		return fmt.Errorf("waiting for the reconciles in flight timed out after %v; Leases that this process holds "+
+			"are not released, but expire", reconcilesTimeout)
 	}
 	flush()
 	release(nil)
@@ -197,8 +201,8 @@ func (p *process) live(elect func(context.Context) error) error {
 	return err
 }
 
-// lead runs the workers once this process holds the Leases, or at once if there are no Leases. Before that, it ends the work of other
-// replicas on shards.
+// lead runs the workers once this process holds the Leases, or at once if there are no Leases. Before that, it ends the
+// work of other replicas on shards.
 func (p *process) lead(ctx context.Context, o Options, elections elections) error {
 	for _, e := range elections {
 		o.Fence.guard(e.term)

@@ -72,7 +72,9 @@ func newProcess(t *testing.T, d *diary, pass func(p *process)) (p *process, sign
 	queue := controller.NewQueue("toy", clock.RealClock{})
 	p = &process{ctx: ctx, workers: 1, failed: make(chan error, 1)}
 	p.events = controller.NewEvents(client.EventsV1(), runtime.NewScheme(), "example.com/toys", "self", clock.RealClock{})
-	p.controllers = []*controller.Controller{controller.New("toy", queue, func(context.Context, controller.Key) (controller.Result, error) {
+	p.controllers = []*controller.Controller{controller.New("toy", queue, func(
+		context.Context, controller.Key,
+	) (controller.Result, error) {
 		pass(p)
 		return controller.Result{}, nil
 	})}
@@ -154,7 +156,8 @@ func TestUnfilledCachesDoNotBlockReadinessForever(t *testing.T) {
 		queue := controller.NewQueue("toy", clock.RealClock{})
 		defer queue.ShutDown()
 		toy := controller.New("toy", queue, nil)
-		toy.Watch(cache.NewSharedInformer(source, &corev1.Secret{}, 0), controller.Self(queue, controller.NewTracker())) // an informer that does not run
+		// an informer that does not run
+		toy.Watch(cache.NewSharedInformer(source, &corev1.Secret{}, 0), controller.Self(queue, controller.NewTracker()))
 		warm := &warmUp{controllers: []*controller.Controller{toy}, patience: cachesPatience}
 		ready, began := readiness(warm, func() error { return nil }), time.Now()
 		if ready() == nil {
@@ -215,7 +218,8 @@ func TestEndpointsSayWhichKindIsNotWatched(t *testing.T) {
 			t.Errorf("%s, GET %s does not contain %q: %.2000s", when, path, words, body)
 		}
 	}
-	want("before the cache has synced", "/readyz?verbose", "[-]slow is not watched: the log of the operator says why\nok\n")
+	want("before the cache has synced", "/readyz?verbose", "[-]slow is not watched: the log of the operator "+
+		"says why\nok\n")
 	want("before the cache has synced", "/metrics", `windlass_kind_watched{controller="slow"} 0`)
 	go informer.RunWithContext(t.Context())
 	if !slow.WaitForSync(t.Context()) {

@@ -62,7 +62,8 @@ func TestShardsAreReleasedWithoutPause(t *testing.T) {
 		l.start("b", 12)
 		began := time.Now()
 		l.eventually("the second replica to have its share", func() bool { return l.shares()["b"] >= 18 })
-		if took := time.Since(began); took > 2*stepInterval { // one until b has renewed its Lease, and one for the step after that
+		// one until b has renewed its Lease, and one for the step after that
+		if took := time.Since(began); took > 2*stepInterval {
 			t.Errorf("it took %v", took)
 		}
 	})
@@ -74,12 +75,15 @@ func TestShardsAreTakenAsSoonAsTheirHolderIsGone(t *testing.T) {
 		t.Run(after.String(), func(t *testing.T) {
 			inLedger(t, func(t *testing.T, l *ledger) {
 				l.start("a", 4)
-				l.eventually("the first replica to lead", func() bool { return l.cuts() == 3 && holderOf(lease(t, l.client)) == "a" })
+				l.eventually("the first replica to lead", func() bool {
+					return l.cuts() == 3 && holderOf(lease(t, l.client)) == "a"
+				})
 				b := l.start("b", 4)
 				l.settles("at first", map[string]int{"a": 20, "b": 20})
 				l.passes(time.Minute + after)
 				b.cut.Store(true)
-				l.settlesWithin(leaseDuration+100*time.Millisecond, "when one is gone", map[string]int{"a": 40}) // eventually looks every 100 ms
+				// eventually looks every 100 ms
+				l.settlesWithin(leaseDuration+100*time.Millisecond, "when one is gone", map[string]int{"a": 40})
 			})
 		})
 	}
@@ -100,7 +104,9 @@ func TestCandidateReadsNoLeaseThatIsRenewed(t *testing.T) {
 			client, now := fake.NewClientset(), time.Now()
 			clock := clocktesting.NewFakePassiveClock(now)
 			other, _ := lockOf(client, clock, c.holder)
-			record := resourcelock.LeaderElectionRecord{HolderIdentity: c.holder, LeaseDurationSeconds: 15, RenewTime: metav1.NewTime(now), LeaderTransitions: 3}
+			record := resourcelock.LeaderElectionRecord{
+				HolderIdentity: c.holder, LeaseDurationSeconds: 15, RenewTime: metav1.NewTime(now), LeaderTransitions: 3,
+			}
 			controllertest.ErrorContains(t, "", other.Create(t.Context(), record))
 			self, _ := lockOf(client, clock, c.identity)
 			want, raw, err := self.Interface.Get(t.Context())
@@ -124,7 +130,8 @@ func TestCandidateReadsNoLeaseThatIsRenewed(t *testing.T) {
 func TestOnlyRenewalsByAnotherProcessCountAsRenewals(t *testing.T) {
 	at := func(holder string, second int64) *coordinationv1.Lease {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}, Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(time.Unix(second, 0))),
+			HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](15),
+			RenewTime: ptr.To(metav1.NewMicroTime(time.Unix(second, 0))),
 		}}
 	}
 	added := watch.Event{Type: watch.Added, Object: at("other", 1)}
@@ -132,13 +139,29 @@ func TestOnlyRenewalsByAnotherProcessCountAsRenewals(t *testing.T) {
 		events []watch.Event
 		want   bool
 	}{
-		"the start of a watch":             {[]watch.Event{added}, false},
-		"a renewal":                        {[]watch.Event{added, {Type: watch.Modified, Object: at("other", 2)}}, true},
-		"a change of the metadata":         {[]watch.Event{added, {Type: watch.Modified, Object: at("other", 2)}, {Type: watch.Modified, Object: at("other", 2)}}, false},
-		"a renewal by this process":        {[]watch.Event{added, {Type: watch.Modified, Object: at("self", 2)}}, false},
-		"a release":                        {[]watch.Event{added, {Type: watch.Modified, Object: at("other", 2)}, {Type: watch.Modified, Object: at("", 3)}}, false},
-		"a Lease that somebody deletes":    {[]watch.Event{added, {Type: watch.Modified, Object: at("other", 2)}, {Type: watch.Deleted, Object: at("other", 3)}}, false},
-		"an error of the watch":            {[]watch.Event{added, {Type: watch.Modified, Object: at("other", 2)}, {Type: watch.Error, Object: &metav1.Status{}}}, false},
+		"the start of a watch": {[]watch.Event{added}, false},
+		"a renewal":            {[]watch.Event{added, {Type: watch.Modified, Object: at("other", 2)}}, true},
+		"a change of the metadata": {
+			[]watch.Event{
+				added, {Type: watch.Modified, Object: at("other", 2)}, {Type: watch.Modified, Object: at("other", 2)},
+			}, false,
+		},
+		"a renewal by this process": {[]watch.Event{added, {Type: watch.Modified, Object: at("self", 2)}}, false},
+		"a release": {
+			[]watch.Event{
+				added, {Type: watch.Modified, Object: at("other", 2)}, {Type: watch.Modified, Object: at("", 3)},
+			}, false,
+		},
+		"a Lease that somebody deletes": {
+			[]watch.Event{
+				added, {Type: watch.Modified, Object: at("other", 2)}, {Type: watch.Deleted, Object: at("other", 3)},
+			}, false,
+		},
+		"an error of the watch": {
+			[]watch.Event{
+				added, {Type: watch.Modified, Object: at("other", 2)}, {Type: watch.Error, Object: &metav1.Status{}},
+			}, false,
+		},
 		"a renewal before the watch ended": {[]watch.Event{added, {Type: watch.Modified, Object: at("other", 2)}, {}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
-// coordinate runs an instance of the operator for each shard that this process works on, until ctx ends. It then releases the shards
-// and the Leases, unless reconciles are still in flight: see election.run. It returns an error at once if a Lease is lost, or if the
-// coordinator fails.
+// coordinate runs an instance of the operator for each shard that this process works on, until ctx ends. It then
+// releases the shards and the Leases, unless reconciles are still in flight: see election.run. It returns an error at
+// once if a Lease is lost, or if the coordinator fails.
 func (p *process) coordinate(ctx context.Context, o Options, elections elections) error {
 	changed := make(chan struct{}, 1)
 	wake := func() {
@@ -68,8 +68,8 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 	return nil
 }
 
-// preventStarts makes sure that no instance starts after the signal. It closes prevented when that is so. It waits for the signal until ended is
-// closed. Meanwhile, the counter of p.working is above zero, so that live waits.
+// preventStarts makes sure that no instance starts after the signal. It closes prevented when that is so. It waits for
+// the signal until ended is closed. Meanwhile, the counter of p.working is above zero, so that live waits.
 func (p *process) preventStarts(c *coordinator, ended <-chan struct{}) (prevented <-chan struct{}) {
 	done := make(chan struct{})
 	p.working.Go(func() {
@@ -97,12 +97,14 @@ func firstError(other, result <-chan error) error {
 	}
 }
 
-// newCoordinator returns the coordinator of a process. working ends with the signal that ends the process. started is called when an instance starts,
-// and wake lets the next step follow at once.
+// newCoordinator returns the coordinator of a process. working ends with the signal that ends the process. started is
+// called when an instance starts, and wake lets the next step follow at once.
 func newCoordinator(working context.Context, o Options, started func(*instance), wake func()) *coordinator {
 	c := &coordinator{
-		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: o.Workers, working: working, started: started, wake: wake,
-		running: map[int]*instance{}, taken: map[int]takeover{}, offers: map[int]offer{}, declined: map[string]time.Time{}, doubtful: map[string]string{},
+		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: o.Workers, working: working,
+		started: started, wake: wake,
+		running: map[int]*instance{}, taken: map[int]takeover{}, offers: map[int]offer{},
+		declined: map[string]time.Time{}, doubtful: map[string]string{},
 		readTerm: &term{},
 	}
 	c.lastRead = c.clock.Now()
@@ -113,9 +115,10 @@ func newCoordinator(working context.Context, o Options, started func(*instance),
 	return c
 }
 
-// endSharding ends the work of other replicas on shards, for example after --shards was changed to 1. It replaces a stored layout by a
-// layout without shards, and waits until nobody holds a shard. It returns false if ctx ends first. This process leads an operator
-// without shards, so no other process writes a layout with shards. If no layout was ever stored, endSharding only reads.
+// endSharding ends the work of other replicas on shards, for example after --shards was changed to 1. It replaces a
+// stored layout by a layout without shards, and waits until nobody holds a shard. It returns false if ctx ends first.
+// This process leads an operator without shards, so no other process writes a layout with shards. If no layout was ever
+// stored, endSharding only reads.
 func endSharding(ctx context.Context, lease Lease) bool {
 	c := newCoordination([]Lease{lease})
 	for {
@@ -134,8 +137,9 @@ func endSharding(ctx context.Context, lease Lease) bool {
 	}
 }
 
-// tryEndSharding makes sure that the stored layout has no shards. done is true if no replica holds a shard after that. A replica that
-// acquires a shard later reads this layout before it works. An operator that may not read the layout has never had shards.
+// tryEndSharding makes sure that the stored layout has no shards. done is true if no replica holds a shard after that.
+// A replica that acquires a shard later reads this layout before it works. An operator that may not read the layout has
+// never had shards.
 func (c *coordination) tryEndSharding(ctx context.Context) (done bool, err error) {
 	stored, err := c.store.Read(ctx)
 	foreign := errors.Is(err, shards.ErrForeign) // nobody reads a layout from this ConfigMap, and nobody overwrites it
@@ -158,8 +162,8 @@ func (c *coordination) tryEndSharding(ctx context.Context) (done bool, err error
 	return false, c.store.Replace(ctx, stored, next)
 }
 
-// readyWithShards returns a check that passes when this process takes part in sharing the work, and further passes. It does not wait for the caches
-// of shards, because the process gets its shards when it takes part.
+// readyWithShards returns a check that passes when this process takes part in sharing the work, and further passes. It
+// does not wait for the caches of shards, because the process gets its shards when it takes part.
 func (p *process) readyWithShards(further func() error) func() error {
 	return func() error {
 		if !p.takesPart.Load() {

@@ -20,13 +20,15 @@ var (
 		StabilityLevel: metrics.ALPHA,
 	})
 	handovers = metrics.NewCounterVec(&metrics.CounterOpts{
-		Name:           "windlass_shard_handovers_total",
-		Help:           "Shards that this replica has begun to work on, by cause: released (by the former holder), expired (the former holder has not renewed its Lease) or new (nobody has held the shard before).",
+		Name: "windlass_shard_handovers_total",
+		Help: "Shards that this replica has begun to work on, by cause: released (by the former holder), " +
+			"expired (the former holder has not renewed its Lease) or new (nobody has held the shard before).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"cause"})
 	unowned = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Name:           "windlass_shard_unowned_seconds",
-		Help:           "Time from the last sign of the former holder of a shard until this replica has begun to work on the shard, by cause: see windlass_shard_handovers_total. It depends on the clocks of both nodes.",
+		Name: "windlass_shard_unowned_seconds",
+		Help: "Time from the last sign of the former holder of a shard until this replica has begun to " +
+			"work on the shard, by cause: see windlass_shard_handovers_total. It depends on the clocks of both nodes.",
 		Buckets:        []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 15, 20, 30, 60, 120},
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"cause"})
@@ -45,8 +47,8 @@ type takeover struct {
 	since time.Time // of the last sign of the former holder
 }
 
-// takeoverFrom returns the takeover of a shard. former is its Lease before that, and holder is the Lease of its former holder.
-// Both may be nil.
+// takeoverFrom returns the takeover of a shard. former is its Lease before that, and holder is the Lease of its former
+// holder. Both may be nil.
 func takeoverFrom(former, holder *coordinationv1.Lease) takeover {
 	sign := func(lease *coordinationv1.Lease) time.Time {
 		if lease == nil || lease.Spec.RenewTime == nil {

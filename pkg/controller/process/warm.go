@@ -45,13 +45,15 @@ func (w *warmUp) wait(ctx context.Context) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		klog.FromContext(ctx).Error(errUnfilled, "Starting without a kind whose caches have not synced", "controller", c.Name(), "patience", w.patience)
+		klog.FromContext(ctx).Error(errUnfilled, "Starting without a kind whose caches have not synced", "controller",
+			c.Name(), "patience", w.patience)
 	}
 	w.over.Store(true)
 	return true
 }
 
-var errUnfilled = errors.New("the caches have not synced: check whether the CustomResourceDefinition is installed, and whether the operator's service account may list and watch the kind and the types that it owns")
+var errUnfilled = errors.New("the caches have not synced: check whether the CustomResourceDefinition is installed, " +
+	"and whether the operator's service account may list and watch the kind and the types that it owns")
 
 // readiness returns a check that passes when this process can work or stand by. If further is not nil,
 // further must pass too.

@@ -44,7 +44,10 @@ type parsed[V any] struct {
 // started. names returns the names in the spec of an object. parse returns the values that a kind needs
 // from a ConfigMap. Up to maxResults results are kept in memory, so parse must return an error for a
 // result that is too large.
-func NewConfigMaps[T controller.Object, V any](c cluster.Cluster, objects cache.SharedIndexInformer, names func(obj T) []string, parse func(*corev1.ConfigMap) (V, error)) (*ConfigMaps[T, V], error) {
+func NewConfigMaps[T controller.Object, V any](
+	c cluster.Cluster, objects cache.SharedIndexInformer, names func(obj T) []string,
+	parse func(*corev1.ConfigMap) (V, error),
+) (*ConfigMaps[T, V], error) {
 	known, err := New(c.All, corev1.SchemeGroupVersion.WithResource("configmaps"))
 	if err != nil {
 		return nil, err

@@ -26,7 +26,13 @@ func (t *toy) StatusConditions() *[]metav1.Condition { return nil }
 func (t *toy) StatusObservedGeneration() *int64      { return nil }
 
 func newToy(configMap string) *toy {
-	return &toy{corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "toy", Annotations: map[string]string{"configMap": configMap}}}}
+	return &toy{
+		corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: "toy", Annotations: map[string]string{"configMap": configMap},
+			},
+		},
+	}
 }
 
 func namesOf(t *toy) []string {
@@ -55,7 +61,9 @@ type fixture struct {
 func newFixture(t *testing.T, toys ...*toy) *fixture {
 	t.Helper()
 	f := &fixture{kube: kubefake.NewClientset()}
-	c := cluster.Cluster{Kube: f.kube, All: metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(fake.NewTestScheme()), 0)}
+	c := cluster.Cluster{
+		Kube: f.kube, All: metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(fake.NewTestScheme()), 0),
+	}
 	objects := cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, cache.Indexers{})
 	configMaps, err := references.NewConfigMaps(c, objects, namesOf, colorOf)
 	if err != nil {
@@ -73,7 +81,10 @@ func newFixture(t *testing.T, toys ...*toy) *fixture {
 // set sets the color of the ConfigMap paint in the cluster, and its version in the cache.
 func (f *fixture) set(t *testing.T, version, color string) {
 	t.Helper()
-	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "paint", UID: "paint-uid", ResourceVersion: version}, Data: map[string]string{"color": color}}
+	c := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "paint", UID: "paint-uid", ResourceVersion: version},
+		Data:       map[string]string{"color": color},
+	}
 	if err := f.kube.Tracker().Add(c); apierrors.IsAlreadyExists(err) {
 		err = f.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("configmaps"), c, "default")
 		if err != nil {
@@ -121,7 +132,8 @@ func TestGetReturnsErrorOfInvalidConfigMap(t *testing.T) {
 func TestGetWaitsForDeletedConfigMap(t *testing.T) {
 	f := newFixture(t)
 	f.set(t, "1", "red")
-	if err := f.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("configmaps"), "default", "paint"); err != nil {
+	if err := f.kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("configmaps"), "default",
+		"paint"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := f.configMaps.Get(t.Context(), newToy("paint"), "paint")
@@ -131,7 +143,11 @@ func TestGetWaitsForDeletedConfigMap(t *testing.T) {
 func TestReferrersReturnsObjectsThatNameConfigMap(t *testing.T) {
 	f := newFixture(t, newToy("paint"))
 	watch := f.configMaps.Watches()[0]
-	controllertest.Equal(t, "those that name it", []controller.Key{{Namespace: "default", Name: "toy"}}, watch.Referrers(&metav1.ObjectMeta{Namespace: "default", Name: "paint"}))
-	controllertest.Equal(t, "those that name another", nil, watch.Referrers(&metav1.ObjectMeta{Namespace: "default", Name: "else"}))
-	controllertest.Equal(t, "those in another namespace", nil, watch.Referrers(&metav1.ObjectMeta{Namespace: "other", Name: "paint"}))
+	controllertest.Equal(t, "those that name it", []controller.Key{
+		{Namespace: "default", Name: "toy"},
+	}, watch.Referrers(&metav1.ObjectMeta{Namespace: "default", Name: "paint"}))
+	controllertest.Equal(t, "those that name another", nil,
+		watch.Referrers(&metav1.ObjectMeta{Namespace: "default", Name: "else"}))
+	controllertest.Equal(t, "those in another namespace", nil,
+		watch.Referrers(&metav1.ObjectMeta{Namespace: "other", Name: "paint"}))
 }

@@ -22,9 +22,15 @@ func TestIndexFindsObjectsByReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a", "b"} {
-		controllertest.Load(t, pods.GetStore(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{ServiceAccountName: "of-" + name}})
+		controllertest.Load(t, pods.GetStore(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{
+				ServiceAccountName: "of-" + name,
+			},
+		})
 	}
-	controllertest.Load(t, pods.GetStore(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "no-pod"}})
+	controllertest.Load(t, pods.GetStore(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "no-pod"},
+	})
 
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "of-a"}}
 	want := []controller.Key{{Namespace: "default", Name: "a"}}
@@ -54,7 +60,13 @@ func TestIndexSurvivesPanic(t *testing.T) {
 	}
 	controllertest.Load(t, pods.GetStore(),
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "without"}},
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "with"}, Spec: corev1.PodSpec{PreemptionPolicy: ptr.To(corev1.PreemptNever)}})
-	controllertest.Equal(t, "the Pods of a value", []controller.Key{{Namespace: "default", Name: "with"}}, index.Find("default/Never"))
+		&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "with"}, Spec: corev1.PodSpec{
+				PreemptionPolicy: ptr.To(corev1.PreemptNever),
+			},
+		})
+	controllertest.Equal(t, "the Pods of a value", []controller.Key{
+		{Namespace: "default", Name: "with"},
+	}, index.Find("default/Never"))
 	controllertest.Equal(t, "cached Pods", 2, len(pods.GetStore().List()))
 }

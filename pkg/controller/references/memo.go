@@ -46,7 +46,9 @@ func NewMemo[V any](size int) *Memo[V] {
 
 // Of returns the remembered result for a version of an object, or calls read. Concurrent calls for the
 // same version share one call of read and its error. Errors are not remembered.
-func (m *Memo[V]) Of(ctx context.Context, object controller.Versioned, read func(context.Context) (V, error)) (V, error) {
+func (m *Memo[V]) Of(
+	ctx context.Context, object controller.Versioned, read func(context.Context) (V, error),
+) (V, error) {
 	of := version{object.GetUID(), object.GetResourceVersion()}
 	m.mu.Lock()
 	if known, ok := m.known.Get(of.uid); ok && known.(remembered[V]).version == of.version {

@@ -28,7 +28,9 @@ func TestMemoReadsAVersionOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				memo, reads := references.NewMemo[string](1), 0
 				ask := func() {
-					got, err := memo.Of(t.Context(), &metav1.ObjectMeta{UID: "a", ResourceVersion: "1"}, func(context.Context) (string, error) {
+					got, err := memo.Of(t.Context(), &metav1.ObjectMeta{
+						UID: "a", ResourceVersion: "1",
+					}, func(context.Context) (string, error) {
 						reads++
 						<-time.After(time.Second) // fake time
 						return "content", test.err
@@ -50,7 +52,9 @@ func TestMemoReadsAVersionOnce(t *testing.T) {
 
 func TestMemoDistinguishesVersions(t *testing.T) {
 	memo := references.NewMemo[string](10)
-	for _, object := range []metav1.ObjectMeta{{UID: "a", ResourceVersion: "1"}, {UID: "a", ResourceVersion: "2"}, {UID: "b", ResourceVersion: "1"}} {
+	for _, object := range []metav1.ObjectMeta{
+		{UID: "a", ResourceVersion: "1"}, {UID: "a", ResourceVersion: "2"}, {UID: "b", ResourceVersion: "1"},
+	} {
 		want := string(object.UID) + object.ResourceVersion
 		got, err := memo.Of(t.Context(), &object, func(context.Context) (string, error) { return want, nil })
 		if err != nil {
@@ -64,7 +68,9 @@ func TestMemoDropsTheOldestObject(t *testing.T) {
 	const size = 10
 	memo, reads := references.NewMemo[int](size), 0
 	read := func(version int) {
-		if _, err := memo.Of(t.Context(), &metav1.ObjectMeta{UID: types.UID(fmt.Sprint(version))}, func(context.Context) (int, error) {
+		if _, err := memo.Of(t.Context(), &metav1.ObjectMeta{
+			UID: types.UID(fmt.Sprint(version)),
+		}, func(context.Context) (int, error) {
 			reads++
 			return version, nil
 		}); err != nil {
@@ -85,10 +91,11 @@ func TestMemoDropsTheOldestObject(t *testing.T) {
 func TestMemoKeepsOneVersionOfAnObject(t *testing.T) {
 	memo, reads := references.NewMemo[int](2), 0
 	ask := func(uid types.UID, version int) {
-		if _, err := memo.Of(t.Context(), &metav1.ObjectMeta{UID: uid, ResourceVersion: fmt.Sprint(version)}, func(context.Context) (int, error) {
-			reads++
-			return version, nil
-		}); err != nil {
+		if _, err := memo.Of(t.Context(), &metav1.ObjectMeta{UID: uid, ResourceVersion: fmt.Sprint(version)},
+			func(context.Context) (int, error) {
+				reads++
+				return version, nil
+			}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -19,7 +19,9 @@ type Named struct {
 
 // NewNamed returns the Named of a type. own caches the objects that the operator created, and factory
 // selects all others.
-func NewNamed(factory metadatainformer.SharedInformerFactory, resource schema.GroupVersionResource, own cache.SharedIndexInformer) (Named, error) {
+func NewNamed(
+	factory metadatainformer.SharedInformerFactory, resource schema.GroupVersionResource, own cache.SharedIndexInformer,
+) (Named, error) {
 	others, err := New(factory, resource)
 	return Named{resource, []cache.SharedIndexInformer{own, others.Informer()}}, err
 }

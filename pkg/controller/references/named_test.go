@@ -28,7 +28,9 @@ func TestNamedGetReadsOwnAndForeignObjects(t *testing.T) {
 	of := func(name, version string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid", ResourceVersion: version}
 	}
-	small, err := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")(&corev1.ConfigMap{ObjectMeta: of("packed", "9")})
+	small, err := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")(&corev1.ConfigMap{
+		ObjectMeta: of("packed", "9"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +38,9 @@ func TestNamedGetReadsOwnAndForeignObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Load(t, own.GetStore(), &corev1.ConfigMap{ObjectMeta: of("whole", "8")})
-	controllertest.Load(t, factory.ForResource(configMaps).Informer().GetStore(), &metav1.PartialObjectMetadata{ObjectMeta: of("theirs", "7")})
+	controllertest.Load(t, factory.ForResource(configMaps).Informer().GetStore(), &metav1.PartialObjectMetadata{
+		ObjectMeta: of("theirs", "7"),
+	})
 	for name, want := range map[string]string{"theirs": "7", "whole": "8", "packed": "9"} {
 		if object, err := named.Get("default", name); err != nil || object.GetResourceVersion() != want {
 			t.Errorf("%s is %v (%v)", name, object, err)

@@ -55,7 +55,9 @@ func (i *identity) GetDeletionTimestamp() *metav1.Time { return i.deleted }
 
 // GetObjectMeta implements metav1.ObjectMetaAccessor, which stores and handlers use.
 func (i *identity) GetObjectMeta() metav1.Object {
-	return &metav1.ObjectMeta{Namespace: i.namespace, Name: i.name, UID: i.uid, ResourceVersion: i.version, DeletionTimestamp: i.deleted}
+	return &metav1.ObjectMeta{
+		Namespace: i.namespace, Name: i.name, UID: i.uid, ResourceVersion: i.version, DeletionTimestamp: i.deleted,
+	}
 }
 
 func identityOf(obj any) (any, error) {
@@ -80,7 +82,9 @@ func (k Known) Get(namespace, name string) (Object, error) {
 }
 
 // lookUp returns an object from the cache of an informer. It does not unpack a packed object.
-func lookUp[T controller.Versioned](informer cache.SharedIndexInformer, namespace, name string) (object T, found bool, err error) {
+func lookUp[T controller.Versioned](
+	informer cache.SharedIndexInformer, namespace, name string,
+) (object T, found bool, err error) {
 	cached, found, err := packed.Stored(informer.GetStore()).GetByKey(cache.NewObjectName(namespace, name).String())
 	if err != nil || !found {
 		return object, false, err
@@ -119,7 +123,9 @@ func NewIndex[T any](objects cache.SharedIndexInformer, name string, values func
 func recovered[T any](values func(object T) []string, object T) (found []string) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			klog.Background().Error(fmt.Errorf("panic: %v", reason), "Object is not indexed because the index function panicked", "type", fmt.Sprintf("%T", object), "stack", string(debug.Stack()))
+			klog.Background().Error(fmt.Errorf("panic: %v", reason),
+				"Object is not indexed because the index function panicked", "type", fmt.Sprintf("%T", object), "stack",
+				string(debug.Stack()))
 			found = nil
 		}
 	}()

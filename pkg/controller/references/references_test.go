@@ -46,11 +46,14 @@ func TestKnownCachesOnlyIdentityAndVersion(t *testing.T) {
 	going := metav1.NewTime(time.Unix(1, 0).UTC())
 	secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "a", UID: "uid-a", ResourceVersion: "7", DeletionTimestamp: &going,
-		Labels: map[string]string{"some": "label"}, Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "a password"},
+		Labels: map[string]string{"some": "label"}, Annotations: map[string]string{
+			"kubectl.kubernetes.io/last-applied-configuration": "a password",
+		},
 	}}
 	known := cached(t, secret)
 	object, err := known.Get("default", "a")
-	if err != nil || object.GetUID() != "uid-a" || object.GetResourceVersion() != "7" || !object.GetDeletionTimestamp().Equal(&going) {
+	if err != nil || object.GetUID() != "uid-a" || object.GetResourceVersion() != "7" ||
+		!object.GetDeletionTimestamp().Equal(&going) {
 		t.Errorf("it is %+v (%v)", object, err)
 	}
 	for _, stored := range known.Informer().GetStore().List() {
@@ -58,7 +61,9 @@ func TestKnownCachesOnlyIdentityAndVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := &metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "uid-a", ResourceVersion: "7", DeletionTimestamp: &going}
+		want := &metav1.ObjectMeta{
+			Namespace: "default", Name: "a", UID: "uid-a", ResourceVersion: "7", DeletionTimestamp: &going,
+		}
 		if diff := cmp.Diff(metav1.Object(want), is); diff != "" {
 			t.Errorf("the cache holds (-want +got):\n%s", diff)
 		}

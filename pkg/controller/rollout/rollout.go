@@ -35,9 +35,12 @@ func Summarize(d *appsv1.Deployment, available int32) controller.Summary {
 	case replaced && d.Status.AvailableReplicas >= available:
 		return summary(controller.StateReady, messageAvailable.Note())
 	case failure.Status == corev1.ConditionTrue:
-		return summary(controller.StateDegraded, controller.Note{Reason: failure.Reason, Message: messageFailure.With(failure.Message)})
+		return summary(controller.StateDegraded, controller.Note{
+			Reason: failure.Reason, Message: messageFailure.With(failure.Message),
+		})
 	case replaced:
-		return summary(controller.StateProgressing, messageUnready.Note(d.Namespace, metav1.FormatLabelSelector(d.Spec.Selector)))
+		return summary(controller.StateProgressing,
+			messageUnready.Note(d.Namespace, metav1.FormatLabelSelector(d.Spec.Selector)))
 	default:
 		return rolling
 	}

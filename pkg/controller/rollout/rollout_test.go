@@ -16,10 +16,14 @@ import (
 func rolledOut(replicas int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Generation: 1},
-		Spec:       appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		},
 		Status: appsv1.DeploymentStatus{
 			ObservedGeneration: 1, Replicas: replicas, UpdatedReplicas: replicas, AvailableReplicas: replicas,
-			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}},
+			Conditions: []appsv1.DeploymentCondition{
+				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
+			},
 		},
 	}
 }
@@ -31,24 +35,43 @@ func TestSummarize(t *testing.T) {
 		state    controller.State
 		reason   string
 	}{
-		"rolled out and available":                    {3, func(*appsv1.Deployment) {}, controller.StateReady, "Available"},
-		"scaled to zero":                              {0, func(*appsv1.Deployment) {}, controller.StateReady, "Available"},
-		"changed, and not observed by its controller": {3, func(d *appsv1.Deployment) { d.Generation = 2 }, controller.StateProgressing, "RollingOut"},
-		"with old Pods left":                          {3, func(d *appsv1.Deployment) { d.Status.Replicas = 4 }, controller.StateProgressing, "RollingOut"},
-		"with new Pods to come":                       {3, func(d *appsv1.Deployment) { d.Status.UpdatedReplicas, d.Status.Replicas = 2, 2 }, controller.StateProgressing, "RollingOut"},
-		"with a Pod that has become unavailable":      {3, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 2 }, controller.StateProgressing, "PodsUnavailable"},
+		"rolled out and available": {3, func(*appsv1.Deployment) {}, controller.StateReady, "Available"},
+		"scaled to zero":           {0, func(*appsv1.Deployment) {}, controller.StateReady, "Available"},
+		"changed, and not observed by its controller": {
+			3, func(d *appsv1.Deployment) { d.Generation = 2 }, controller.StateProgressing, "RollingOut",
+		},
+		"with old Pods left": {
+			3, func(d *appsv1.Deployment) { d.Status.Replicas = 4 }, controller.StateProgressing, "RollingOut",
+		},
+		"with new Pods to come": {
+			3, func(d *appsv1.Deployment) {
+				d.Status.UpdatedReplicas, d.Status.Replicas = 2, 2
+			}, controller.StateProgressing, "RollingOut",
+		},
+		"with a Pod that has become unavailable": {
+			3, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 2 }, controller.StateProgressing, "PodsUnavailable",
+		},
 		"past its deadline": {3, func(d *appsv1.Deployment) {
 			d.Status.Conditions[0].Status, d.Status.Conditions[0].Reason = corev1.ConditionFalse, "ProgressDeadlineExceeded"
 		}, controller.StateStalled, "ProgressDeadlineExceeded"},
 		"past its deadline, and changed since": {3, func(d *appsv1.Deployment) {
-			d.Status.Conditions[0].Status, d.Status.Conditions[0].Reason, d.Generation = corev1.ConditionFalse, "ProgressDeadlineExceeded", 2
+			d.Status.Conditions[0].Status = corev1.ConditionFalse
+			d.Status.Conditions[0].Reason = "ProgressDeadlineExceeded"
+			d.Generation = 2
 		}, controller.StateProgressing, "RollingOut"},
 		"whose Pods are refused": {3, func(d *appsv1.Deployment) {
-			d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate"})
+			d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{
+				Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate",
+			})
 			d.Status.AvailableReplicas = 2
 		}, controller.StateDegraded, "FailedCreate"},
-		"without a deadline":             {3, func(d *appsv1.Deployment) { d.Status.Conditions = nil }, controller.StateReady, "Available"},
-		"paused after it was rolled out": {3, func(d *appsv1.Deployment) { d.Status.Conditions[0].Reason = "DeploymentPaused" }, controller.StateReady, "Available"},
+		"without a deadline": {
+			3, func(d *appsv1.Deployment) { d.Status.Conditions = nil }, controller.StateReady, "Available",
+		},
+		"paused after it was rolled out": {
+			3, func(d *appsv1.Deployment) { d.Status.Conditions[0].Reason = "DeploymentPaused" }, controller.StateReady,
+			"Available",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := rolledOut(test.replicas)
@@ -63,6 +86,7 @@ func TestSummarize(t *testing.T) {
 func TestSummarizeNamesSelectorOfUnavailablePods(t *testing.T) {
 	d := rolledOut(2)
 	d.Status.AvailableReplicas = 1
-	controllertest.Equal(t, "message", "Not all Pods are available; see `kubectl get pods -n shop -l app=web`.", rollout.Summarize(d, 2).Message)
+	controllertest.Equal(t, "message", "Not all Pods are available; see `kubectl get pods -n shop -l app=web`.",
+		rollout.Summarize(d, 2).Message)
 	controllertest.Equal(t, "state if one has to be available", controller.StateReady, rollout.Summarize(d, 1).State)
 }

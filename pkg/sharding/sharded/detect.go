@@ -14,8 +14,9 @@ import (
 
 // served is set by Detect.
 var served = metrics.NewGauge(&metrics.GaugeOpts{
-	Name:           "windlass_sharded_watches_served",
-	Help:           "1 if the API server has served a shard only (feature gate ShardedListAndWatch), and 0 if this process discards the objects of other shards itself, when it last began to work on a shard.",
+	Name: "windlass_sharded_watches_served",
+	Help: "1 if the API server has served a shard only (feature gate ShardedListAndWatch), and 0 if this " +
+		"process discards the objects of other shards itself, when it last began to work on a shard.",
 	StabilityLevel: metrics.ALPHA,
 })
 
@@ -23,9 +24,9 @@ func init() { legacyregistry.MustRegister(served) }
 
 const detectTimeout = 5 * time.Second
 
-// Detect reports whether the API server limits lists and watches to the namespaces that a selector matches. Caches do not depend on that: see
-// Filter. Only lists of built-in types say so, so Detect lists one ConfigMap. It returns an error if that takes longer than 5 s, because a replica
-// begins to work on a shard only after that.
+// Detect reports whether the API server limits lists and watches to the namespaces that a selector matches. Caches do
+// not depend on that: see Filter. Only lists of built-in types say so, so Detect lists one ConfigMap. It returns an
+// error if that takes longer than 5 s, because a replica begins to work on a shard only after that.
 func Detect(ctx context.Context, selector sharding.Selector, client kubernetes.Interface) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, detectTimeout)
 	defer cancel()

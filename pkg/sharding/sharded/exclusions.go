@@ -24,14 +24,16 @@ const (
 	maxSelectorLength = 6 << 10
 	// maxCounted limits the number of namespaces whose objects are counted. An entry takes about 100 bytes.
 	maxCounted = 10_000
-	// agingInterval is how often all counts are halved, so that namespaces that no longer exist are forgotten. The objects of a namespace with a
-	// small count are then received again for some minutes, and counted. It is also how long nothing is excluded after a rejection.
+	// agingInterval is how often all counts are halved, so that namespaces that no longer exist are forgotten. The
+	// objects of a namespace with a small count are then received again for some minutes, and counted. It is also how
+	// long nothing is excluded after a rejection.
 	agingInterval = time.Hour
 )
 
-// exclusions choose namespaces that the API server excludes from lists and watches, if it does not have the feature ShardedListAndWatch. They
-// choose the namespaces whose objects this process has discarded most often, and use a field selector, which all API servers support.
-// The zero exclusions are ready to use, and are safe for concurrent use. Nil exclusions exclude nothing.
+// exclusions choose namespaces that the API server excludes from lists and watches, if it does not have the feature
+// ShardedListAndWatch. They choose the namespaces whose objects this process has discarded most often, and use a field
+// selector, which all API servers support. The zero exclusions are ready to use, and are safe for concurrent use. Nil
+// exclusions exclude nothing.
 type exclusions struct {
 	mu            sync.Mutex
 	counts        map[string]int // discarded objects of each namespace
@@ -114,10 +116,12 @@ func (e *exclusions) halve() {
 	maps.DeleteFunc(e.counts, func(_ string, count int) bool { return count == 0 })
 }
 
-// sendWithFallback sends a request that excludes namespaces. If the request may have been rejected because of that, it sends the request again
-// without exclusions. If this one succeeds, later requests exclude nothing for an agingInterval. It returns the namespaces that the
-// last request excluded.
-func (e *exclusions) sendWithFallback(ctx context.Context, excluded []string, send func(excluded []string) error) ([]string, error) {
+// sendWithFallback sends a request that excludes namespaces. If the request may have been rejected because of that, it
+// sends the request again without exclusions. If this one succeeds, later requests exclude nothing for an
+// agingInterval. It returns the namespaces that the last request excluded.
+func (e *exclusions) sendWithFallback(
+	ctx context.Context, excluded []string, send func(excluded []string) error,
+) ([]string, error) {
 	rejected := send(excluded)
 	if len(excluded) == 0 || ctx.Err() != nil || !e.isRejection(rejected, lengthOf(excluded...)) {
 		return excluded, rejected
@@ -128,13 +132,15 @@ func (e *exclusions) sendWithFallback(ctx context.Context, excluded []string, se
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if time.Now().After(e.disabledUntil) {
-		klog.FromContext(ctx).Error(rejected, "Request with a namespace field selector was rejected; watching all namespaces", "retryAfter", agingInterval)
+		klog.FromContext(ctx).Error(rejected, "Request with a namespace field selector was rejected; watching "+
+			"all namespaces", "retryAfter", agingInterval)
 	}
 	e.disabledUntil = time.Now().Add(agingInterval)
 	return nil, nil
 }
 
-// isRejection reports whether err may mean that an API server does not know the field of the selector, or that a proxy does not accept its length.
+// isRejection reports whether err may mean that an API server does not know the field of the selector, or that a proxy
+// does not accept its length.
 func (e *exclusions) isRejection(err error, length int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

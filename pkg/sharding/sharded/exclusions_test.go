@@ -93,8 +93,9 @@ func TestNothingIsExcludedAfterRejection(t *testing.T) {
 		return apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{}, "", "no", 0, true)
 	}
 	for name, c := range map[string]struct {
-		err            error
-		before, reject bool // whether the error comes before a request that excludes namespaces has succeeded, and is a rejection
+		err error
+		// whether the error comes before a request that excludes namespaces has succeeded, and is a rejection
+		before, reject bool
 	}{
 		"an API server that does not know the field": {apierrors.NewBadRequest("field label not supported"), false, true},
 		"a proxy that accepts only short URLs":       {proxy(http.StatusRequestURITooLong), false, true},
@@ -144,17 +145,21 @@ func TestNothingIsExcludedAfterRejection(t *testing.T) {
 func TestExclusionsGoOnIfTheyAreNotTheCause(t *testing.T) {
 	e := &exclusions{}
 	discard(e, high, 1)
-	excluded, err := e.sendWithFallback(t.Context(), e.choose(), func([]string) error { return apierrors.NewBadRequest("no") })
+	excluded, err := e.sendWithFallback(t.Context(), e.choose(), func([]string) error {
+		return apierrors.NewBadRequest("no")
+	})
 	if err == nil || excluded != nil || len(e.choose()) != 1 {
 		t.Errorf("got %q, %v; then %q are excluded", excluded, err, e.choose())
 	}
 }
 
-// TestLongerSelectorMayBeRejected has a proxy that closes the connection of a request with long names of namespaces, although it has accepted more
-// namespaces with short names.
+// TestLongerSelectorMayBeRejected has a proxy that closes the connection of a request with long names of namespaces,
+// although it has accepted more namespaces with short names.
 func TestLongerSelectorMayBeRejected(t *testing.T) {
 	e, long := &exclusions{}, []string{strings.Repeat("a", 63), strings.Repeat("b", 63)}
-	if _, err := e.sendWithFallback(t.Context(), []string{"a", "b", "c"}, func([]string) error { return nil }); err != nil {
+	if _, err := e.sendWithFallback(t.Context(), []string{"a", "b", "c"}, func([]string) error {
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	excluded, err := e.sendWithFallback(t.Context(), long, func(excluded []string) error {

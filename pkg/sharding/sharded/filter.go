@@ -1,11 +1,12 @@
 // Package sharded limits caches to the objects of one shard, which holds a part of all namespaces.
 //
 // Lists and watches ask the API server for the objects of the shard only. An API server without the feature
-// ShardedListAndWatch (KEP-5866, Kubernetes 1.36) ignores that, and serves the objects of all shards. The client therefore
-// discards other objects too, so that a cache is right even if only some API servers of a cluster have the feature.
+// ShardedListAndWatch (KEP-5866, Kubernetes 1.36) ignores that, and serves the objects of all shards. The client
+// therefore discards other objects too, so that a cache is right even if only some API servers of a cluster have the
+// feature.
 //
-// The shards of a process share one watch of each type: see Streams. Without the feature, it excludes namespaces of other
-// processes by a field selector (exclusions.go).
+// The shards of a process share one watch of each type: see Streams. Without the feature, it excludes namespaces of
+// other processes by a field selector (exclusions.go).
 package sharded
 
 import (
@@ -28,8 +29,8 @@ type Filter struct {
 	served      bool     // whether the API server limits watches to shards
 }
 
-// NewFilter returns the Filter of a shard whose namespaces a selector of object.metadata.namespace matches. All Filters of a process share
-// the same streams. served says whether the API server limits watches to shards: see Detect.
+// NewFilter returns the Filter of a shard whose namespaces a selector of object.metadata.namespace matches. All Filters
+// of a process share the same streams. served says whether the API server limits watches to shards: see Detect.
 func NewFilter(selector sharding.Selector, streams *Streams, served bool) Filter {
 	if selector.Empty() {
 		return Filter{}
@@ -81,7 +82,9 @@ func (f Filter) holds(object runtime.Object) (bool, error) {
 }
 
 // list lists the objects of the shard. all lists the objects of all shards.
-func list[L runtime.Object](ctx context.Context, f Filter, options metav1.ListOptions, all func(context.Context, metav1.ListOptions) (L, error)) (listed L, err error) {
+func list[L runtime.Object](
+	ctx context.Context, f Filter, options metav1.ListOptions, all func(context.Context, metav1.ListOptions) (L, error),
+) (listed L, err error) {
 	e := f.exclusions()
 	_, err = e.sendWithFallback(ctx, e.choose(f), func(excluded []string) error {
 		listed, err = all(ctx, exclude(f.options(options), excluded))
@@ -118,7 +121,9 @@ func (f Filter) prune(list runtime.Object) error {
 }
 
 // watch begins a watch of the objects of the shard. open begins a watch of the objects of all shards.
-func (f Filter) watch(ctx context.Context, objects source, options metav1.ListOptions, open opener) (watch.Interface, error) {
+func (f Filter) watch(
+	ctx context.Context, objects source, options metav1.ListOptions, open opener,
+) (watch.Interface, error) {
 	objects.labels, objects.fields = options.LabelSelector, options.FieldSelector
 	return f.streams.of(objects, f.exclusions()).watch(ctx, f, options, open)
 }

@@ -13,12 +13,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Informer returns an informer that lists and watches only the objects of the shard. Apart from that, it is like a generated
-// informer for the type of object. The Filter must not be empty, and client must decode the types of scheme. tweak changes
-// the options of each list and watch. Nil changes nothing.
-func (f Filter) Informer(client rest.Interface, scheme *runtime.Scheme, object runtime.Object, namespace string, tweak func(*metav1.ListOptions)) cache.SharedIndexInformer {
+// Informer returns an informer that lists and watches only the objects of the shard. Apart from that, it is like a
+// generated informer for the type of object. The Filter must not be empty, and client must decode the types of scheme.
+// tweak changes the options of each list and watch. Nil changes nothing.
+func (f Filter) Informer(
+	client rest.Interface, scheme *runtime.Scheme, object runtime.Object, namespace string,
+	tweak func(*metav1.ListOptions),
+) cache.SharedIndexInformer {
 	resource := resourceOf(scheme, object)
-	all := cache.NewFilteredListWatchFromClient(versionClient{client, resource.GroupVersion()}, resource.Resource, namespace, func(*metav1.ListOptions) {})
+	all := cache.NewFilteredListWatchFromClient(versionClient{client, resource.GroupVersion()}, resource.Resource,
+		namespace, func(*metav1.ListOptions) {})
 	if tweak == nil {
 		tweak = func(*metav1.ListOptions) {}
 	}
@@ -29,7 +33,8 @@ func (f Filter) Informer(client rest.Interface, scheme *runtime.Scheme, object r
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			tweak(&options)
-			return f.watch(ctx, source{of: resource.String(), object: reflect.TypeOf(object), namespace: namespace}, options, all.WatchWithContext)
+			return f.watch(ctx, source{of: resource.String(), object: reflect.TypeOf(object), namespace: namespace},
+				options, all.WatchWithContext)
 		},
 	}
 	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(held, client), object, 0,

@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// join lets a member receive the events of the stream after the member's version. If that needs another watch, join begins one, or waits for a
-// member that does. If the watch fails, or ctx or the member ends before that, join stops the member and returns an error.
+// join lets a member receive the events of the stream after the member's version. If that needs another watch, join
+// begins one, or waits for a member that does. If the watch fails, or ctx or the member ends before that, join stops
+// the member and returns an error.
 func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
 	s.mu.Lock()
 	joined := s.admit(w)
@@ -35,8 +36,8 @@ func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions
 	return err
 }
 
-// waitOrBegin waits until another member begins a watch with which this member joins. If no other member begins one now, it begins a watch for all
-// members that wait.
+// waitOrBegin waits until another member begins a watch with which this member joins. If no other member begins one
+// now, it begins a watch for all members that wait.
 func (s *stream) waitOrBegin(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
 	select {
 	case <-w.joined:
@@ -94,15 +95,16 @@ func (s *stream) stopWaiting(w *member) {
 // isTooOld reports whether a watch failed because its version is too old.
 func isTooOld(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// The other members whose versions count when the next watch begins. Its scope includes the shards of all members in any case. If the API server
-// says that the version is too old, the next value is tried.
+// The other members whose versions count when the next watch begins. Its scope includes the shards of all members in
+// any case. If the API server says that the version is too old, the next value is tried.
 const (
 	waitingToo = iota // the members that have joined, and the members that wait
 	joinedOnly        // the members that have joined
 	nobody            // none: the watches of the members that have joined end if they need earlier events
 )
 
-// needs lets a member join if possible. Otherwise, it returns the version after which another watch must begin, and its scope.
+// needs lets a member join if possible. Otherwise, it returns the version after which another watch must begin, and its
+// scope.
 func (s *stream) needs(w *member, others int) (version string, needed scope, joined bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,9 +127,9 @@ func (s *stream) needs(w *member, others int) (version string, needed scope, joi
 	return version, s.scopeOf(shards...), false
 }
 
-// resume continues the stream with a watch that began after version, and whose first events the caller has read. It adds w, and the waiting members
-// that the watch has all events for. If w has been stopped, or a member has joined in the meantime whose objects the watch lacks, resume stops the
-// watch and returns false.
+// resume continues the stream with a watch that began after version, and whose first events the caller has read. It
+// adds w, and the waiting members that the watch has all events for. If w has been stopped, or a member has joined in
+// the meantime whose objects the watch lacks, resume stops the watch and returns false.
 func (s *stream) resume(w *member, events watch.Interface, first []watch.Event, version string, begun scope) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,11 +35,16 @@ func waits(s *stream) int {
 	return len(s.waiting)
 }
 
-// TestShardsJoinTogether lets a shard join a stream of an API server that selects shards. Its watch is on probation while others join.
+// TestShardsJoinTogether lets a shard join a stream of an API server that selects shards. Its watch is on probation
+// while others join.
 func TestShardsJoinTogether(t *testing.T) {
 	tooOld := &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonExpired}
-	for name, run := range map[string]func(t *testing.T, s *stream, u *upstream, join func(low bool, version string) *joining){
-		"shards that wait share the next watch": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *joining) {
+	for name, run := range map[string]func(
+		t *testing.T, s *stream, u *upstream, join func(low bool, version string) *joining,
+	){
+		"shards that wait share the next watch": func(
+			t *testing.T, _ *stream, u *upstream, join func(bool, string) *joining,
+		) {
 			first, second, third := join(true, "7"), join(false, "6"), join(true, "5")
 			<-time.After(2 * probation)
 			one, another, last := first.reads(t), second.reads(t), third.reads(t)
@@ -49,7 +54,9 @@ func TestShardsJoinTogether(t *testing.T) {
 			another.expect(t, "the second", "MODIFIED default 7", "BOOKMARK  8")
 			last.expect(t, "the third", "MODIFIED a 6", "MODIFIED a 8", "BOOKMARK  8")
 		},
-		"a shard whose version is too old keeps no other from joining": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *joining) {
+		"a shard whose version is too old keeps no other from joining": func(
+			t *testing.T, _ *stream, u *upstream, join func(bool, string) *joining,
+		) {
 			u.opened = func() {
 				if u.begun[len(u.begun)-1] == "5" {
 					u.events.Action(watch.Error, tooOld)
@@ -66,7 +73,9 @@ func TestShardsJoinTogether(t *testing.T) {
 				t.Error("a watch has ended")
 			}
 		},
-		"a shard joins although the version of the stream is too old": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *joining) {
+		"a shard joins although the version of the stream is too old": func(
+			t *testing.T, _ *stream, u *upstream, join func(bool, string) *joining,
+		) {
 			first := join(true, "5")
 			<-time.After(probation)
 			one := first.reads(t)
@@ -85,7 +94,9 @@ func TestShardsJoinTogether(t *testing.T) {
 			}
 			u.expect(t, "5", "5", "5", "50")
 		},
-		"a shard that cannot join ends no other watch": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *joining) {
+		"a shard that cannot join ends no other watch": func(
+			t *testing.T, _ *stream, u *upstream, join func(bool, string) *joining,
+		) {
 			first := join(true, "5")
 			<-time.After(probation)
 			one := first.reads(t)
@@ -99,7 +110,9 @@ func TestShardsJoinTogether(t *testing.T) {
 			}
 			u.expect(t, "5", "5", "5", "50")
 		},
-		"a shard whose stream has begun again gets a bookmark at its end": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *joining) {
+		"a shard whose stream has begun again gets a bookmark at its end": func(
+			t *testing.T, _ *stream, u *upstream, join func(bool, string) *joining,
+		) {
 			first := join(true, "5")
 			u.events.Modify(object(low, 6))
 			u.events.Modify(object(high, 7))
@@ -111,7 +124,9 @@ func TestShardsJoinTogether(t *testing.T) {
 			one.expect(t, "the first", "MODIFIED a 6", "BOOKMARK  7")
 			u.expect(t, "5", "6")
 		},
-		"a shard that is stopped while it waits leaves nothing": func(t *testing.T, s *stream, _ *upstream, join func(bool, string) *joining) {
+		"a shard that is stopped while it waits leaves nothing": func(
+			t *testing.T, s *stream, _ *upstream, join func(bool, string) *joining,
+		) {
 			first, second := join(true, "5"), join(false, "5")
 			second.cancel()
 			if synctest.Wait(); !errors.Is(second.err, context.Canceled) || waits(s) != 1 {
@@ -120,7 +135,9 @@ func TestShardsJoinTogether(t *testing.T) {
 			<-time.After(probation)
 			first.reads(t)
 		},
-		"a shard that is stopped when it joins ends at once": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *joining) {
+		"a shard that is stopped when it joins ends at once": func(
+			t *testing.T, s *stream, u *upstream, join func(bool, string) *joining,
+		) {
 			first, second := join(true, "5"), join(true, "6")
 			u.events.Modify(object(low, 6))
 			second.cancel()

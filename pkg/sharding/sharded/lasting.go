@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// lasting is a watch that does not end with the context in which it began. A stream may continue it. The caller must stop it.
+// lasting is a watch that does not end with the context in which it began. A stream may continue it. The caller must
+// stop it.
 type lasting struct {
 	watch.Interface
 	cancel context.CancelFunc
@@ -40,16 +41,18 @@ func (l *lasting) Stop() {
 	l.cancel()
 }
 
-// probation is how long a watch without events must last before a stream relies on it. If a watch fails at once, for example because its
-// version is too old, the API server says so at its beginning.
+// probation is how long a watch without events must last before a stream relies on it. If a watch fails at once, for
+// example because its version is too old, the API server says so at its beginning.
 const probation = 200 * time.Millisecond
 
 // errEnded is the error of a watch that ended before its first event.
 var errEnded = errors.New("the watch ended before its first event")
 
-// beginProven begins a watch, and reads it until its first event or the end of its probation. It returns an error if the watch fails or ends
-// before that.
-func beginProven(ctx context.Context, options metav1.ListOptions, open opener) (events watch.Interface, first []watch.Event, err error) {
+// beginProven begins a watch, and reads it until its first event or the end of its probation. It returns an error if
+// the watch fails or ends before that.
+func beginProven(
+	ctx context.Context, options metav1.ListOptions, open opener,
+) (events watch.Interface, first []watch.Event, err error) {
 	if events, err = beginLasting(ctx, options, open); err != nil {
 		return nil, nil, err
 	}
@@ -74,7 +77,8 @@ func beginProven(ctx context.Context, options metav1.ListOptions, open opener) (
 	return nil, nil, err
 }
 
-// firstOf returns the first events of a watch, or an error if the watch has failed or ended. open says whether there is an event.
+// firstOf returns the first events of a watch, or an error if the watch has failed or ended. open says whether there is
+// an event.
 func firstOf(event watch.Event, open bool) (first []watch.Event, err error) {
 	switch {
 	case !open:

@@ -10,16 +10,16 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// sendPatience is how long a stream waits for members that do not receive an event. The other members wait too, so the stream then stops
-// these members. An informer receives each event at once, except while it stores its list.
+// sendPatience is how long a stream waits for members that do not receive an event. The other members wait too, so the
+// stream then stops these members. An informer receives each event at once, except while it stores its list.
 const sendPatience = time.Minute
 
 // member is a watch of the objects of a shard.
 type member struct {
 	stream *stream
 	filter Filter
-	// version is a resource version up to which the member has got all events. It skips events of the stream up to this version. A member joins
-	// only with a version. It has none while it reads the initial events.
+	// version is a resource version up to which the member has got all events. It skips events of the stream up to this
+	// version. A member joins only with a version. It has none while it reads the initial events.
 	version string
 	began   string           // the version with which the member joined
 	joined  chan struct{}    // is closed when the member joins
@@ -29,7 +29,9 @@ type member struct {
 }
 
 func newMember(s *stream, filter Filter, options metav1.ListOptions) *member {
-	w := &member{stream: s, filter: filter, joined: make(chan struct{}), some: make(chan watch.Event), stopped: make(chan struct{})}
+	w := &member{
+		stream: s, filter: filter, joined: make(chan struct{}), some: make(chan watch.Event), stopped: make(chan struct{}),
+	}
 	if !ptr.Deref(options.SendInitialEvents, false) {
 		w.version = options.ResourceVersion
 	}
@@ -61,9 +63,11 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// catchUp reads the member's own watch until its initial events have ended, and then calls join. The caller has read the first events of own. If
-// something fails, the member's watch ends.
-func (w *member) catchUp(ctx context.Context, own watch.Interface, first []watch.Event, join func(context.Context) error) {
+// catchUp reads the member's own watch until its initial events have ended, and then calls join. The caller has read
+// the first events of own. If something fails, the member's watch ends.
+func (w *member) catchUp(
+	ctx context.Context, own watch.Interface, first []watch.Event, join func(context.Context) error,
+) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -79,7 +83,8 @@ func (w *member) catchUp(ctx context.Context, own watch.Interface, first []watch
 	caughtUp := w.readInitial(own)
 	go own.Stop() // it may wait for the network
 	if caughtUp {
-		w.send(w.stream.objects.bookmark(w.version), time.Now().Add(sendPatience)) // waits until the informer has stored the initial events
+		// waits until the informer has stored the initial events
+		w.send(w.stream.objects.bookmark(w.version), time.Now().Add(sendPatience))
 		if join(ctx) == nil {
 			return
 		}
@@ -87,7 +92,8 @@ func (w *member) catchUp(ctx context.Context, own watch.Interface, first []watch
 	close(w.some)
 }
 
-// readInitial reads the member's own watch until its initial events have ended. It returns false if the watch ends before, or is stopped.
+// readInitial reads the member's own watch until its initial events have ended. It returns false if the watch ends
+// before, or is stopped.
 func (w *member) readInitial(own watch.Interface) bool {
 	for !isVersion(w.version) {
 		select {
@@ -116,7 +122,8 @@ func (w *member) receive(event watch.Event) {
 	}
 }
 
-// next returns what the member gets of an event of the stream. For an error, version is that of the event before. ok is false if it gets nothing.
+// next returns what the member gets of an event of the stream. For an error, version is that of the event before. ok is
+// false if it gets nothing.
 func (w *member) next(event watch.Event, version string) (some watch.Event, ok bool) {
 	switch {
 	case w.isStopped(), isNewer(w.version, version):
@@ -130,8 +137,8 @@ func (w *member) next(event watch.Event, version string) (some watch.Event, ok b
 	}
 }
 
-// send sends an event unless the member has been stopped. It stops a member that does not receive until the deadline: a member that has missed
-// an event must not get a later one.
+// send sends an event unless the member has been stopped. It stops a member that does not receive until the deadline: a
+// member that has missed an event must not get a later one.
 func (w *member) send(event watch.Event, deadline time.Time) {
 	if w.isStopped() {
 		return

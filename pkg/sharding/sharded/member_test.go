@@ -13,7 +13,9 @@ func TestInitialEventsComeFromOwnWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, u, yes := newStream(ofMetadataObjects, &exclusions{}), &upstream{}, true
 		join := func(low bool) *reader {
-			w, err := s.watch(t.Context(), half(low, false), metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}, u.open)
+			w, err := s.watch(t.Context(), half(low, false), metav1.ListOptions{
+				SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+			}, u.open)
 			return read(t, w, err)
 		}
 		end := func(version int) {
@@ -37,7 +39,8 @@ func TestInitialEventsComeFromOwnWatch(t *testing.T) {
 		end(8)
 		u.send(8, low, high)
 		one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  7", "BOOKMARK  7", "BOOKMARK  7", "MODIFIED a 8", "BOOKMARK  9")
-		another.expect(t, "another", "MODIFIED default 6", "BOOKMARK  6", "BOOKMARK  8", "BOOKMARK  8", "MODIFIED default 9", "BOOKMARK  9")
+		another.expect(t, "another", "MODIFIED default 6", "BOOKMARK  6", "BOOKMARK  8", "BOOKMARK  8",
+			"MODIFIED default 9", "BOOKMARK  9")
 		u.expect(t, "", "7 metadata.namespace!=default", "", "7")
 		one.Stop()
 		another.Stop()
@@ -65,7 +68,8 @@ func TestNothingIsLeftOfShardThatStopsEarly(t *testing.T) {
 				w, err := s.watch(t.Context(), half(true, false), metav1.ListOptions{SendInitialEvents: &yes}, u.open)
 				r := read(t, w, err)
 				stops(w, u)
-				if synctest.Wait(); !r.ended || !u.events.IsStopped() || s.events != nil || len(s.members) > 0 || len(s.opening) > 0 {
+				if synctest.Wait(); !r.ended || !u.events.IsStopped() || s.events != nil || len(s.members) > 0 ||
+					len(s.opening) > 0 {
 					t.Error("something is left")
 				}
 			})
@@ -73,7 +77,8 @@ func TestNothingIsLeftOfShardThatStopsEarly(t *testing.T) {
 	}
 }
 
-// TestStoppedMemberGetsNothing stops a member that has missed an event. A later event or bookmark would hide that from its informer.
+// TestStoppedMemberGetsNothing stops a member that has missed an event. A later event or bookmark would hide that from
+// its informer.
 func TestStoppedMemberGetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 {

@@ -15,8 +15,8 @@ import (
 // namespaces is the resource of Namespaces. A Namespace is in the same shard as the objects in it.
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
-// Metadata returns a client that lists and watches only the objects of the shard, and the Namespaces of the shard. It sends all other
-// requests as client does.
+// Metadata returns a client that lists and watches only the objects of the shard, and the Namespaces of the shard. It
+// sends all other requests as client does.
 func (f Filter) Metadata(client metadata.Interface) metadata.Interface {
 	if f.Empty() {
 		return client
@@ -35,7 +35,13 @@ func (c metadataClient) Resource(resource schema.GroupVersionResource) metadata.
 	if resource.GroupResource() == namespaces {
 		filter = filter.Of(nameOf)
 	}
-	return metadataGetter{metadataResource{all, filter, source{of: "metadata of " + resource.String(), object: reflect.TypeFor[*metav1.PartialObjectMetadata]()}}, all}
+	return metadataGetter{
+		metadataResource{
+			all, filter, source{
+				of: "metadata of " + resource.String(), object: reflect.TypeFor[*metav1.PartialObjectMetadata](),
+			},
+		}, all,
+	}
 }
 
 func nameOf(object runtime.Object) string {
@@ -65,7 +71,9 @@ type metadataResource struct {
 }
 
 // List implements metadata.ResourceInterface.
-func (r metadataResource) List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+func (r metadataResource) List(
+	ctx context.Context, options metav1.ListOptions,
+) (*metav1.PartialObjectMetadataList, error) {
 	return list(ctx, r.filter, options, r.ResourceInterface.List)
 }
 

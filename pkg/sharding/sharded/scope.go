@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 )
 
-// maxRanges limits the number of ranges in a selector of shards. Each range takes about 110 bytes in a URL, and even proxies with small buffers accept
-// URLs of 4 KB.
+// maxRanges limits the number of ranges in a selector of shards. Each range takes about 110 bytes in a URL, and even
+// proxies with small buffers accept URLs of 4 KB.
 const maxRanges = 32
 
 // scope says which objects a watch of a stream receives. The zero scope receives all.

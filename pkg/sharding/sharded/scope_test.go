@@ -18,7 +18,9 @@ func part(from, to int) Filter {
 		}
 		return fmt.Sprintf("0x%02x%s", hash, strings.Repeat("0", 14))
 	}
-	return NewFilter(sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.namespace", Start: bound(from), End: bound(to)}), &Streams{}, true)
+	return NewFilter(sharding.NewSelector(sharding.ShardRangeRequirement{
+		Key: "object.metadata.namespace", Start: bound(from), End: bound(to),
+	}), &Streams{}, true)
 }
 
 func TestScopeHasAllItsShards(t *testing.T) {
@@ -68,7 +70,8 @@ func TestShardsWithoutSelectorsGetAllNamespacesThatAreNotExcluded(t *testing.T) 
 	e := &exclusions{}
 	e.discarded(object(high, 1))
 	s := newStream(ofMetadataObjects, e).scopeOf(half(true, false))
-	if options := s.limit(metav1.ListOptions{}); options.ShardSelector != "" || options.FieldSelector != "metadata.namespace!="+high {
+	options := s.limit(metav1.ListOptions{})
+	if options.ShardSelector != "" || options.FieldSelector != "metadata.namespace!="+high {
 		t.Errorf("the options are %+v", options)
 	}
 	if !s.has(half(true, false)) || s.has(half(false, false)) {

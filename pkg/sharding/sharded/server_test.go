@@ -58,14 +58,18 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode(map[string]any{"type": watch.Added, "object": object})
 		}
 		version, kind := s.list[0].GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
-		_ = json.NewEncoder(w).Encode(map[string]any{"type": watch.Bookmark, "object": map[string]any{"apiVersion": version, "kind": kind, "metadata": metav1.ObjectMeta{
-			ResourceVersion: "1", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
-		}}})
+		_ = json.NewEncoder(w).
+			Encode(map[string]any{"type": watch.Bookmark, "object": map[string]any{"apiVersion": version, "kind": kind,
+				"metadata": metav1.ObjectMeta{
+					ResourceVersion: "1", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+				}}})
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	case r.URL.Query().Get("watch") == "":
 		version, kind := s.list[0].GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
-		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": version, "kind": kind + "List", "metadata": metav1.ListMeta{ResourceVersion: "1"}, "items": s.list})
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"apiVersion": version, "kind": kind + "List", "metadata": metav1.ListMeta{ResourceVersion: "1"}, "items": s.list,
+		})
 	default:
 		for i, event := range s.events {
 			object := event.Object.DeepCopyObject()
@@ -83,7 +87,9 @@ func configMap(namespace string) runtime.Object {
 }
 
 func metadataOnly(namespace string) runtime.Object {
-	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: metaOf(namespace)}
+	return &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: metaOf(namespace),
+	}
 }
 
 func metaOf(namespace string) metav1.ObjectMeta {

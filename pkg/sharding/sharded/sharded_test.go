@@ -68,15 +68,21 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 		return server{
 			list: []runtime.Object{it("a"), it("b"), it("c")},
 			events: []watch.Event{
-				{Type: watch.Modified, Object: it("a")}, {Type: watch.Deleted, Object: it("c")}, {Type: watch.Added, Object: it("web")},
-				{Type: watch.Modified, Object: it("b")}, {Type: watch.Added, Object: it("default")}, {Type: watch.Deleted, Object: it("b")},
+				{Type: watch.Modified, Object: it("a")}, {
+					Type: watch.Deleted, Object: it("c"),
+				}, {Type: watch.Added, Object: it("web")},
+				{Type: watch.Modified, Object: it("b")}, {
+					Type: watch.Added, Object: it("default"),
+				}, {Type: watch.Deleted, Object: it("b")},
 			},
 		}
 	}
 	tenants := server{
 		list: []runtime.Object{tenant("one", "a"), tenant("two", "b")},
 		events: []watch.Event{
-			{Type: watch.Modified, Object: tenant("two", "default")}, {Type: watch.Modified, Object: tenant("one", "b")}, {Type: watch.Modified, Object: tenant("two", "a")},
+			{Type: watch.Modified, Object: tenant("two", "default")}, {
+				Type: watch.Modified, Object: tenant("one", "b"),
+			}, {Type: watch.Modified, Object: tenant("two", "a")},
 			{Type: watch.Added, Object: tenant("three", "a")},
 		},
 	}
@@ -88,7 +94,9 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 		rest     string
 	}{
 		"objects": {
-			server: namespaced(configMap), request: "/api/v1/configmaps" + selected, seen: []string{"added b/it", "changed b/it", "added default/it", "deleted b/it"}, rest: "default/it",
+			server: namespaced(configMap), request: "/api/v1/configmaps" + selected, seen: []string{
+				"added b/it", "changed b/it", "added default/it", "deleted b/it",
+			}, rest: "default/it",
 			informer: typedConfigMaps,
 		},
 		"metadata": {
@@ -96,7 +104,9 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 			seen: []string{"added b/it", "changed b/it", "added default/it", "deleted b/it"},
 		},
 		"cluster-scoped objects, which the API server cannot select": {
-			server: tenants, request: "/api/v1/namespaces ", seen: []string{"added two", "changed two", "added one", "deleted two"}, rest: "one",
+			server: tenants, request: "/api/v1/namespaces ", seen: []string{
+				"added two", "changed two", "added one", "deleted two",
+			}, rest: "one",
 			informer: func(t *testing.T, config *rest.Config, filter sharded.Filter) cache.SharedIndexInformer {
 				return typed(t, config, filter.Of(tenantOf), &corev1.Namespace{})
 			},
@@ -119,7 +129,8 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 	}
 }
 
-// TestNamespacesOfDiscardedObjectsAreExcludedLater runs two informers with the same streams. The API server sends both of them all objects.
+// TestNamespacesOfDiscardedObjectsAreExcludedLater runs two informers with the same streams. The API server sends both
+// of them all objects.
 func TestNamespacesOfDiscardedObjectsAreExcludedLater(t *testing.T) {
 	const path, excluded = "/api/v1/configmaps ", "metadata.namespace!=a,metadata.namespace!=web"
 	for name, c := range map[string]struct {
@@ -145,10 +156,16 @@ func TestNamespacesOfDiscardedObjectsAreExcludedLater(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := server{initial: c.initial, list: []runtime.Object{c.of("a"), c.of("b"), c.of("web")}, events: []watch.Event{{Type: watch.Added, Object: c.of("default")}}}
+			server := server{
+				initial: c.initial, list: []runtime.Object{
+					c.of("a"), c.of("b"), c.of("web"),
+				}, events: []watch.Event{{Type: watch.Added, Object: c.of("default")}},
+			}
 			config, filter := server.start(t), sharded.NewFilter(selector(), &sharded.Streams{}, false)
 			for _, want := range [][]string{c.first, c.second} {
-				controllertest.Equal(t, "events", []string{"added b/it", "added default/it"}, run(t, c.informer(t, config, filter), 2))
+				controllertest.Equal(t, "events", []string{
+					"added b/it", "added default/it",
+				}, run(t, c.informer(t, config, filter), 2))
 				var got []string
 				for len(server.selectors) > 0 {
 					got = append(got, <-server.selectors)
@@ -161,7 +178,11 @@ func TestNamespacesOfDiscardedObjectsAreExcludedLater(t *testing.T) {
 
 // TestInformerContinuesAfterRejection has an API server that rejects field selectors.
 func TestInformerContinuesAfterRejection(t *testing.T) {
-	server := server{list: []runtime.Object{configMap("a"), configMap("b")}, events: []watch.Event{{Type: watch.Added, Object: configMap("default")}}, rejects: true}
+	server := server{
+		list: []runtime.Object{configMap("a"), configMap("b")}, events: []watch.Event{
+			{Type: watch.Added, Object: configMap("default")},
+		}, rejects: true,
+	}
 	informer := typedConfigMaps(t, server.start(t), sharded.NewFilter(selector(), &sharded.Streams{}, false))
 	controllertest.Equal(t, "events", []string{"added b/it", "added default/it"}, run(t, informer, 2))
 }
@@ -193,15 +214,20 @@ func keyOf(object any) string {
 	return key
 }
 
-// TestStoppedWatchEndsWithoutReceiver stops a watch whose events nobody receives: its goroutine must end, or each new watch of
-// a reflector would leave one behind.
+// TestStoppedWatchEndsWithoutReceiver stops a watch whose events nobody receives: its goroutine must end, or each new
+// watch of a reflector would leave one behind.
 func TestStoppedWatchEndsWithoutReceiver(t *testing.T) {
-	s := server{list: []runtime.Object{metadataOnly("b")}, events: []watch.Event{{Type: watch.Modified, Object: metadataOnly("b")}, {Type: watch.Modified, Object: metadataOnly("b")}}}
+	s := server{
+		list: []runtime.Object{metadataOnly("b")}, events: []watch.Event{
+			{Type: watch.Modified, Object: metadataOnly("b")}, {Type: watch.Modified, Object: metadataOnly("b")},
+		},
+	}
 	client, err := metadata.NewForConfig(s.start(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := sharded.NewFilter(selector(), &sharded.Streams{}, false).Metadata(client).Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Watch(t.Context(), metav1.ListOptions{})
+	events, err := sharded.NewFilter(selector(), &sharded.Streams{}, false).Metadata(client).
+		Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +242,8 @@ func TestStoppedWatchEndsWithoutReceiver(t *testing.T) {
 func TestFilterOfAllNamespacesLimitsNothing(t *testing.T) {
 	client := metadata.Interface(nil)
 	filter := sharded.NewFilter(sharding.Everything(), &sharded.Streams{}, false)
-	if !filter.Empty() || filter.Metadata(client) != client || sharded.NewFilter(selector(), &sharded.Streams{}, false).Empty() {
+	if !filter.Empty() || filter.Metadata(client) != client ||
+		sharded.NewFilter(selector(), &sharded.Streams{}, false).Empty() {
 		t.Error("a filter of all namespaces is not empty, or another filter is")
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// stream passes the events of a watch to its members. A new member may need events that the watch lacks, because they are too old or not in its
-// scope. The stream then continues with another watch. No member gets an event twice.
+// stream passes the events of a watch to its members. A new member may need events that the watch lacks, because they
+// are too old or not in its scope. The stream then continues with another watch. No member gets an event twice.
 type stream struct {
 	objects    source
 	exclusions *exclusions
@@ -25,7 +25,8 @@ type stream struct {
 	version string          // of the latest event
 	members []*member
 	waiting []*member // that need another watch; one of them begins it for all
-	former  []Filter  // the shards of the last watch; the next watch receives their objects too, because their informers usually watch again
+	// the shards of the last watch; the next watch receives their objects too, because their informers usually watch again
+	former []Filter
 }
 
 func newStream(objects source, e *exclusions) *stream {
@@ -40,7 +41,9 @@ var (
 )
 
 // watch returns a watch of the objects of a shard. If it has no specific version, it first reads a watch of its own.
-func (s *stream) watch(ctx context.Context, filter Filter, options metav1.ListOptions, open opener) (watch.Interface, error) {
+func (s *stream) watch(
+	ctx context.Context, filter Filter, options metav1.ListOptions, open opener,
+) (watch.Interface, error) {
 	w := newMember(s, filter, options)
 	if isVersion(w.version) {
 		return ended(w, s.join(ctx, w, options, open))
@@ -50,7 +53,9 @@ func (s *stream) watch(ctx context.Context, filter Filter, options metav1.ListOp
 		return ended(w, err)
 	}
 	options.SendInitialEvents, options.ResourceVersionMatch = nil, ""
-	go w.catchUp(context.WithoutCancel(ctx), own, first, func(ctx context.Context) error { return s.join(ctx, w, options, open) })
+	go w.catchUp(context.WithoutCancel(ctx), own, first, func(ctx context.Context) error {
+		return s.join(ctx, w, options, open)
+	})
 	return w, nil
 }
 
@@ -65,8 +70,11 @@ func ended(w *member, err error) (watch.Interface, error) {
 	return w, nil
 }
 
-// begin begins a watch with a scope, which excludes namespaces unless that is rejected. It returns the first events, and the scope of the watch.
-func (s *stream) begin(ctx context.Context, options metav1.ListOptions, of scope, open opener) (events watch.Interface, first []watch.Event, begun scope, err error) {
+// begin begins a watch with a scope, which excludes namespaces unless that is rejected. It returns the first events,
+// and the scope of the watch.
+func (s *stream) begin(
+	ctx context.Context, options metav1.ListOptions, of scope, open opener,
+) (events watch.Interface, first []watch.Event, begun scope, err error) {
 	of.excluded, err = s.exclusions.sendWithFallback(ctx, of.excluded, func(excluded []string) error {
 		events, first, err = beginProven(ctx, scope{of.shards, excluded}.limit(options), open)
 		return err
@@ -94,8 +102,8 @@ func (s *stream) run(events watch.Interface, first []watch.Event) {
 	}
 }
 
-// end ends the watches of all members. Before, each member gets a bookmark with the version up to which it has got all events, unless it has joined with
-// that version. The caller holds mu.
+// end ends the watches of all members. Before, each member gets a bookmark with the version up to which it has got all
+// events, unless it has joined with that version. The caller holds mu.
 func (s *stream) end() {
 	deadline := time.Now().Add(sendPatience)
 	for _, w := range s.members {
@@ -110,8 +118,8 @@ func (s *stream) end() {
 	s.dismiss()
 }
 
-// pass sends an event to the members that have not got it yet. An error ends the watches of all members. pass returns false if the stream has
-// ended, or continues with another watch.
+// pass sends an event to the members that have not got it yet. An error ends the watches of all members. pass returns
+// false if the stream has ended, or continues with another watch.
 func (s *stream) pass(events watch.Interface, event watch.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +143,8 @@ func (s *stream) pass(events watch.Interface, event watch.Event) bool {
 	return true
 }
 
-// send sends an event with a version. It waits for its members up to sendPatience. The caller holds mu, so that new watches wait too.
+// send sends an event with a version. It waits for its members up to sendPatience. The caller holds mu, so that new
+// watches wait too.
 func (s *stream) send(event watch.Event, version string) {
 	var receivers []*member
 	var sent []watch.Event

@@ -13,16 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
+// joiner begins the watch of a shard: of the namespaces with low or with high hashes, from a version on.
+type joiner func(low bool, version string) *reader
+
 func TestShardsShareStream(t *testing.T) {
-	for name, run := range map[string]func(t *testing.T, s *stream, u *upstream, join func(low bool, version string) *reader){
-		"each shard gets its events, and all bookmarks": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+	for name, run := range map[string]func(t *testing.T, s *stream, u *upstream, join joiner){
+		"each shard gets its events, and all bookmarks": func(t *testing.T, _ *stream, u *upstream, join joiner) {
 			one, another := join(true, "5"), join(false, "5")
 			u.send(6, low, high)
 			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  7")
 			another.expect(t, "another", "MODIFIED default 7", "BOOKMARK  7")
 			u.expect(t, "5")
 		},
-		"a shard that is behind gets earlier events, which the others do not get again": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard that is behind gets earlier events, which the others do not get again": func(
+			t *testing.T, _ *stream, u *upstream, join joiner,
+		) {
 			one := join(true, "5")
 			u.send(6, low, high, low)
 			one.expect(t, "one", "MODIFIED a 6", "MODIFIED a 8", "BOOKMARK  8")
@@ -36,7 +41,7 @@ func TestShardsShareStream(t *testing.T) {
 			another.expect(t, "another", "MODIFIED default 7", "MODIFIED default 9", "BOOKMARK  10")
 			u.expect(t, "5", "6")
 		},
-		"a shard whose objects the watch excludes": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard whose objects the watch excludes": func(t *testing.T, s *stream, u *upstream, join joiner) {
 			s.exclusions.discarded(object(high, 1))
 			one := join(true, "5")
 			u.send(6, low)
@@ -46,7 +51,9 @@ func TestShardsShareStream(t *testing.T) {
 			another.expect(t, "another", "MODIFIED default 9", "BOOKMARK  9")
 			u.expect(t, "5 metadata.namespace!=default", "6")
 		},
-		"shards that return after the end of a watch share the next one": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"shards that return after the end of a watch share the next one": func(
+			t *testing.T, s *stream, u *upstream, join joiner,
+		) {
 			s.exclusions.discarded(object(high, 1))
 			s.exclusions.discarded(object(low, 1))
 			join(true, "5")
@@ -57,7 +64,7 @@ func TestShardsShareStream(t *testing.T) {
 			join(true, "5")
 			u.expect(t, "5 metadata.namespace!=default", "5", "5")
 		},
-		"what all shards discard is excluded later": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"what all shards discard is excluded later": func(t *testing.T, _ *stream, u *upstream, join joiner) {
 			join(true, "5")
 			u.send(6, low, high)
 			u.events.Stop()
@@ -65,14 +72,14 @@ func TestShardsShareStream(t *testing.T) {
 			join(true, "7")
 			u.expect(t, "5", "7 metadata.namespace!=default")
 		},
-		"a shard that is ahead does not get earlier events": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard that is ahead does not get earlier events": func(t *testing.T, _ *stream, u *upstream, join joiner) {
 			join(true, "5")
 			another := join(false, "7")
 			u.send(6, high, high, high)
 			another.expect(t, "another", "MODIFIED default 8", "BOOKMARK  8")
 			u.expect(t, "5")
 		},
-		"shards watch again when the API server ends the watch": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"shards watch again when the API server ends the watch": func(t *testing.T, _ *stream, u *upstream, join joiner) {
 			one, another := join(true, "5"), join(false, "5")
 			u.events.Modify(object(low, 6))
 			u.events.Stop()
@@ -86,7 +93,7 @@ func TestShardsShareStream(t *testing.T) {
 			one.expect(t, "one", "MODIFIED a 7", "BOOKMARK  7")
 			u.expect(t, "5", "6")
 		},
-		"an error ends the watches of all shards": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"an error ends the watches of all shards": func(t *testing.T, s *stream, u *upstream, join joiner) {
 			one, another := join(true, "5"), join(false, "5")
 			u.events.Action(watch.Error, &metav1.Status{Reason: metav1.StatusReasonExpired})
 			one.expect(t, "one", "ERROR")
@@ -95,7 +102,9 @@ func TestShardsShareStream(t *testing.T) {
 				t.Error("a watch, or the stream, has not ended")
 			}
 		},
-		"a shard that is ahead gets no event again from another watch": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard that is ahead gets no event again from another watch": func(
+			t *testing.T, _ *stream, u *upstream, join joiner,
+		) {
 			join(true, "5")
 			ahead := join(true, "9")
 			u.send(6, low)
@@ -103,7 +112,9 @@ func TestShardsShareStream(t *testing.T) {
 			u.send(6, low, low, low, low, low)
 			ahead.expect(t, "the shard", "MODIFIED a 10", "BOOKMARK  10")
 		},
-		"an error of another watch ends only the watch of the shard that needs it": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"an error of another watch ends only the watch of the shard that needs it": func(
+			t *testing.T, s *stream, u *upstream, join joiner,
+		) {
 			one := join(true, "5")
 			u.send(6, low)
 			shared := u.events
@@ -125,7 +136,7 @@ func TestShardsShareStream(t *testing.T) {
 			u.send(7, low)
 			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6", "MODIFIED a 7", "BOOKMARK  7")
 		},
-		"a shard joins that needs what the next watch excludes": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard joins that needs what the next watch excludes": func(t *testing.T, s *stream, u *upstream, join joiner) {
 			one := join(true, "5")
 			u.send(6, low)
 			s.exclusions.discarded(object(high, 1))
@@ -140,7 +151,7 @@ func TestShardsShareStream(t *testing.T) {
 			another.expect(t, "another", "MODIFIED default 7", "BOOKMARK  7")
 			u.expect(t, "5", "5 metadata.namespace!=default", "5")
 		},
-		"a shard joins while the watch for another one begins": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard joins while the watch for another one begins": func(t *testing.T, s *stream, u *upstream, join joiner) {
 			join(true, "5")
 			u.send(6, low)
 			hangs := func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
@@ -155,7 +166,7 @@ func TestShardsShareStream(t *testing.T) {
 			u.send(7, high)
 			another.expect(t, "another", "MODIFIED default 7", "BOOKMARK  7")
 		},
-		"only the shard whose version is too old has to list again": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"only the shard whose version is too old has to list again": func(t *testing.T, _ *stream, u *upstream, join joiner) {
 			one := join(true, "5")
 			u.send(6, low)
 			another := join(false, "5")
@@ -169,18 +180,18 @@ func TestShardsShareStream(t *testing.T) {
 			u.send(7, low)
 			one.expect(t, "one", "MODIFIED a 7", "BOOKMARK  7")
 		},
-		"an event without a version is an error": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"an event without a version is an error": func(t *testing.T, _ *stream, u *upstream, join joiner) {
 			one := join(true, "5")
 			u.events.Modify(&metav1.PartialObjectMetadata{})
 			one.expect(t, "one", "ERROR")
 		},
-		"an event that is older than the one before is an error": func(t *testing.T, _ *stream, u *upstream, join func(bool, string) *reader) {
+		"an event that is older than the one before is an error": func(t *testing.T, _ *stream, u *upstream, join joiner) {
 			one := join(true, "5")
 			u.send(9, low)
 			u.events.Modify(object(low, 8))
 			one.expect(t, "one", "MODIFIED a 9", "BOOKMARK  9", "ERROR")
 		},
-		"a shard without a version has a watch of its own": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard without a version has a watch of its own": func(t *testing.T, s *stream, u *upstream, join joiner) {
 			one := join(true, "0")
 			u.send(6, low)
 			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6")
@@ -188,7 +199,7 @@ func TestShardsShareStream(t *testing.T) {
 				t.Error("it joined the stream")
 			}
 		},
-		"the watch ends with the last shard": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"the watch ends with the last shard": func(t *testing.T, s *stream, u *upstream, join joiner) {
 			one, another := join(true, "5"), join(false, "5")
 			one.Stop()
 			one.Stop()
@@ -201,7 +212,7 @@ func TestShardsShareStream(t *testing.T) {
 				t.Error("the last watch, or the stream, has not ended")
 			}
 		},
-		"a shard that never receives does not stop others for ever": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard that never receives does not stop others for ever": func(t *testing.T, s *stream, u *upstream, join joiner) {
 			one := join(true, "5")
 			if _, err := s.watch(t.Context(), half(false, false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err != nil {
 				t.Fatal(err)
@@ -211,9 +222,10 @@ func TestShardsShareStream(t *testing.T) {
 			<-time.After(2 * sendPatience)
 			one.expect(t, "one", "MODIFIED a 7")
 		},
-		"a shard waits for all shards that do not receive together": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard waits for all shards that do not receive together": func(t *testing.T, s *stream, u *upstream, join joiner) {
 			for range 3 {
-				if _, err := s.watch(t.Context(), half(false, false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err != nil {
+				if _, err := s.watch(t.Context(), half(false, false), metav1.ListOptions{ResourceVersion: "5"},
+					u.open); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -222,7 +234,7 @@ func TestShardsShareStream(t *testing.T) {
 			<-time.After(sendPatience + time.Second)
 			one.expect(t, "one", "BOOKMARK  6")
 		},
-		"a shard can stop while another does not receive": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"a shard can stop while another does not receive": func(t *testing.T, s *stream, u *upstream, join joiner) {
 			one := join(true, "5")
 			slow, err := s.watch(t.Context(), half(false, false), metav1.ListOptions{ResourceVersion: "5"}, u.open)
 			if err != nil {
@@ -236,19 +248,27 @@ func TestShardsShareStream(t *testing.T) {
 				t.Error("the stream has not ended")
 			}
 		},
-		"a watch that cannot begin leaves the watches of others alone": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"a watch that cannot begin leaves the watches of others alone": func(
+			t *testing.T, s *stream, u *upstream, join joiner,
+		) {
 			one := join(true, "5")
 			u.send(6, low)
 			u.err = errors.New("no")
-			if _, err := s.watch(t.Context(), half(false, false), metav1.ListOptions{ResourceVersion: "5"}, u.open); err == nil || len(s.opening) > 0 {
+			if _, err := s.watch(t.Context(), half(false, false), metav1.ListOptions{
+				ResourceVersion: "5",
+			}, u.open); err == nil || len(s.opening) > 0 {
 				t.Errorf("the watch began: %v", err)
 			}
 			u.send(7, low)
 			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6", "MODIFIED a 7", "BOOKMARK  7")
 		},
-		"a shard that stops while its watch begins leaves nothing behind": func(t *testing.T, s *stream, u *upstream, _ func(bool, string) *reader) {
+		"a shard that stops while its watch begins leaves nothing behind": func(
+			t *testing.T, s *stream, u *upstream, _ func(bool, string) *reader,
+		) {
 			ctx, cancel := context.WithCancel(t.Context())
-			_, err := s.watch(ctx, half(false, false), metav1.ListOptions{ResourceVersion: "5"}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			_, err := s.watch(ctx, half(false, false), metav1.ListOptions{
+				ResourceVersion: "5",
+			}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 				cancel()
 				return u.open(ctx, options)
 			})
@@ -256,7 +276,9 @@ func TestShardsShareStream(t *testing.T) {
 				t.Errorf("the watch began: %v", err)
 			}
 		},
-		"a shard can stop while it waits for the watch of another one to begin": func(t *testing.T, s *stream, u *upstream, _ func(bool, string) *reader) {
+		"a shard can stop while it waits for the watch of another one to begin": func(
+			t *testing.T, s *stream, u *upstream, _ func(bool, string) *reader,
+		) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			hangs := func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
@@ -268,14 +290,18 @@ func TestShardsShareStream(t *testing.T) {
 			}()
 			synctest.Wait()
 			time.AfterFunc(time.Second, cancel)
-			if _, err := s.watch(ctx, half(false, false), metav1.ListOptions{ResourceVersion: "5"}, u.open); !errors.Is(err, context.Canceled) {
+			if _, err := s.watch(ctx, half(false, false), metav1.ListOptions{
+				ResourceVersion: "5",
+			}, u.open); !errors.Is(err, context.Canceled) {
 				t.Errorf("the watch began: %v", err)
 			}
 		},
-		"the stream outlives the first shard": func(t *testing.T, s *stream, u *upstream, join func(bool, string) *reader) {
+		"the stream outlives the first shard": func(t *testing.T, s *stream, u *upstream, join joiner) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var whole context.Context
-			w, err := s.watch(ctx, half(true, false), metav1.ListOptions{ResourceVersion: "5"}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			w, err := s.watch(ctx, half(true, false), metav1.ListOptions{
+				ResourceVersion: "5",
+			}, func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 				whole = ctx
 				return u.open(ctx, options)
 			})
@@ -309,7 +335,8 @@ func TestShardsShareStream(t *testing.T) {
 	}
 }
 
-// TestShardsOfClusterScopedTypeGetCopies changes an object that leaves one shard for another. An informer may change what it gets.
+// TestShardsOfClusterScopedTypeGetCopies changes an object that leaves one shard for another. An informer may change
+// what it gets.
 func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, u := newStream(ofMetadataObjects, nil), &upstream{}
@@ -348,7 +375,8 @@ func TestWatchesShareStream(t *testing.T) {
 				u := &upstream{}
 				var selectors []string
 				for range 2 {
-					w, err := c.filter.watch(t.Context(), ofMetadataObjects, metav1.ListOptions{ResourceVersion: "5"}, u.selecting(&selectors))
+					w, err := c.filter.watch(t.Context(), ofMetadataObjects, metav1.ListOptions{ResourceVersion: "5"},
+						u.selecting(&selectors))
 					if err != nil {
 						t.Fatal(err)
 					}

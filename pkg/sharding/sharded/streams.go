@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Streams are watches that the shards of a process share. Each stream receives the events of all its shards, so that the process has one watch of
-// each type, and decodes each event once. The zero Streams are ready to use, and are safe for concurrent use.
+// Streams are watches that the shards of a process share. Each stream receives the events of all its shards, so that
+// the process has one watch of each type, and decodes each event once. The zero Streams are ready to use, and are safe
+// for concurrent use.
 type Streams struct {
 	exclusions exclusions // of all streams, and of the lists for their shards
 

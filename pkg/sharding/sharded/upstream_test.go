@@ -47,7 +47,8 @@ func (u *upstream) selecting(selectors *[]string) opener {
 	}
 }
 
-// send sends a change of an object in each namespace, with consecutive versions, and then a bookmark with the last version.
+// send sends a change of an object in each namespace, with consecutive versions, and then a bookmark with the last
+// version.
 func (u *upstream) send(version int, namespaces ...string) {
 	for _, namespace := range namespaces {
 		u.events.Modify(object(namespace, version))
@@ -58,7 +59,9 @@ func (u *upstream) send(version int, namespaces ...string) {
 }
 
 func object(namespace string, version int) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "it", ResourceVersion: fmt.Sprint(version)}}
+	return &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "it", ResourceVersion: fmt.Sprint(version)},
+	}
 }
 
 // expect fails the test unless watches have begun after these versions, with these selectors.
@@ -104,9 +107,12 @@ func (r *reader) expect(t *testing.T, who string, want ...string) {
 	r.got = nil
 }
 
-// half returns the shard of the namespaces whose hash is below that of b, or that of the others. served says whether the API server selects shards.
+// half returns the shard of the namespaces whose hash is below that of b, or that of the others. served says whether
+// the API server selects shards.
 func half(low, served bool) Filter {
-	r := sharding.ShardRangeRequirement{Key: "object.metadata.namespace", Start: "0x0000000000000000", End: "0x" + sharding.HashField("b")}
+	r := sharding.ShardRangeRequirement{
+		Key: "object.metadata.namespace", Start: "0x0000000000000000", End: "0x" + sharding.HashField("b"),
+	}
 	if !low {
 		r.Start, r.End = r.End, "0x10000000000000000"
 	}

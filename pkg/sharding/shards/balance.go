@@ -6,17 +6,18 @@ import (
 	"slices"
 )
 
-// space is a hash with the number of objects in its namespaces. Names with the same hash are easy to find, and cannot be
-// divided.
+// space is a hash with the number of objects in its namespaces. Names with the same hash are easy to find, and cannot
+// be divided.
 type space struct {
 	hash   uint64
 	weight int
 }
 
-// Balance returns the cuts of n shards between the namespaces that exist, so that the shards are as equal as possible: the sum of
-// the squares of their weights is as small as it can be. weights has the number of objects in each namespace. Ranges of equal size do not
-// balance: the upper bits of the hash hardly depend on the last characters of a name, so namespaces with numbered names
-// are in very few ranges. A cut is in the middle between two namespaces, so that it divides new namespaces too.
+// Balance returns the cuts of n shards between the namespaces that exist, so that the shards are as equal as possible:
+// the sum of the squares of their weights is as small as it can be. weights has the number of objects in each
+// namespace. Ranges of equal size do not balance: the upper bits of the hash hardly depend on the last characters of a
+// name, so namespaces with numbered names are in very few ranges. A cut is in the middle between two namespaces, so
+// that it divides new namespaces too.
 func Balance(weights map[string]int, n int) (cuts []uint64) {
 	spaces := sorted(weights)
 	for _, begin := range divide(spaces, min(n, len(spaces))) {
@@ -73,15 +74,15 @@ func (l Layout) weigh(weights map[string]int) []int {
 	return shards
 }
 
-// A layout is replaced only if its heaviest shard has more than tolerance times the weight, and more than slack more objects, than
-// necessary: each new layout stops the whole operator for a moment.
+// A layout is replaced only if its heaviest shard has more than tolerance times the weight, and more than slack more
+// objects, than necessary: each new layout stops the whole operator for a moment.
 const (
 	tolerance = 1.5
 	slack     = 100
 )
 
-// Next returns the layout with n shards that should follow l, without its version. changed is false if l is good enough, and then only the
-// weights differ.
+// Next returns the layout with n shards that should follow l, without its version. changed is false if l is good
+// enough, and then only the weights differ.
 func (l Layout) Next(weights map[string]int, n int) (next Layout, changed bool) {
 	best := Layout{Cuts: Balance(weights, n)}
 	lightest := best.Heaviest(weights)

@@ -9,9 +9,9 @@ import (
 type Lease struct {
 	// Holder is the replica that holds the Lease, or "" if the Lease is free, does not exist, or its holder is gone.
 	Holder string
-	// Confirmed is the ID of the newest layout that the holder has confirmed, or "". A replica confirms a layout when it has
-	// stopped all work with earlier layouts, and before it begins to work with this one. It never returns to an earlier
-	// layout.
+	// Confirmed is the ID of the newest layout that the holder has confirmed, or "". A replica confirms a layout when
+	// it has stopped all work with earlier layouts, and before it begins to work with this one. It never returns to an
+	// earlier layout.
 	Confirmed string
 	// Offered is the replica for which the former holder has released a Lease, or "".
 	Offered string
@@ -20,14 +20,14 @@ type Lease struct {
 // View is what a replica sees: the replicas that run, the leader, the Leases of all shards, and the layout. There
 // are more Leases than shards after a change to fewer shards.
 type View struct {
-	// Replicas are those that share the shards. A replica that stops, or has not renewed its Lease recently, has no share, but keeps what it
-	// holds as long as its Lease is valid.
+	// Replicas are those that share the shards. A replica that stops, or has not renewed its Lease recently, has no
+	// share, but keeps what it holds as long as its Lease is valid.
 	Replicas []string
-	// Renewed are the replicas whose Leases this process has seen to be renewed. The other Replicas may have ended before this process
-	// started.
+	// Renewed are the replicas whose Leases this process has seen to be renewed. The other Replicas may have ended
+	// before this process started.
 	Renewed []string
-	// Leader is the Lease of the leader, which writes the layout. It is zero if the leader's own Lease as a replica is deleted or has
-	// expired. A leader without shards never has one.
+	// Leader is the Lease of the leader, which writes the layout. It is zero if the leader's own Lease as a replica is
+	// deleted or has expired. A leader without shards never has one.
 	Leader Lease
 	Leases []Lease
 	Layout Layout
@@ -53,8 +53,9 @@ func (v View) Free() (shards []int) {
 	return shards
 }
 
-// Take returns the free shards that a replica tries to acquire: those offered to it, and others up to its share, which is the number of
-// shards divided by the number of replicas, rounded up. It leaves those offered to another replica that runs.
+// Take returns the free shards that a replica tries to acquire: those offered to it, and others up to its share, which
+// is the number of shards divided by the number of replicas, rounded up. It leaves those offered to another replica
+// that runs.
 func (v View) Take(self string) (shards []int) {
 	replicas := slices.Clone(v.Replicas)
 	if !slices.Contains(replicas, self) {
@@ -76,9 +77,9 @@ func (v View) Take(self string) (shards []int) {
 	return append(shards, free[:min(len(free), more)]...)
 }
 
-// preferred returns the free shards in the order in which a replica tries to acquire them. First are those with which all
-// replicas have about the same number of objects: each shard, the heaviest first, for the replica with the least weight. All replicas
-// find the same, so that they seldom try the same shards.
+// preferred returns the free shards in the order in which a replica tries to acquire them. First are those with which
+// all replicas have about the same number of objects: each shard, the heaviest first, for the replica with the least
+// weight. All replicas find the same, so that they seldom try the same shards.
 func (v View) preferred(self string, free []int, replicas []string, share int) []int {
 	held, weights := map[string]int{}, map[string]int{}
 	for _, replica := range replicas {
@@ -89,7 +90,8 @@ func (v View) preferred(self string, free []int, replicas []string, share int) [
 	slices.SortStableFunc(free, func(a, b int) int { return cmp.Compare(v.Layout.weight(b), v.Layout.weight(a)) })
 	for _, shard := range free {
 		to := slices.MinFunc(replicas, func(a, b string) int {
-			return cmp.Or(cmp.Compare(held[a]/share, held[b]/share), cmp.Compare(weights[a], weights[b]), cmp.Compare(held[a], held[b]))
+			return cmp.Or(cmp.Compare(held[a]/share, held[b]/share), cmp.Compare(weights[a], weights[b]),
+				cmp.Compare(held[a], held[b]))
 		})
 		held[to]++
 		weights[to] += v.Layout.weight(shard)
@@ -118,10 +120,10 @@ func (v View) offered(shard int) string {
 	return v.Leases[shard].Offered
 }
 
-// Surplus returns the next shard that a replica releases, and the replica that should take it. ok is false if the replica keeps all its shards.
-// First, it releases a shard that the layout no longer has; to is then "". Otherwise, it keeps its shards while any shard is free. It releases a
-// shard for the replica in Renewed that has the fewest shards, if mayRelease allows that. It chooses the shard after which both replicas have
-// about as many objects.
+// Surplus returns the next shard that a replica releases, and the replica that should take it. ok is false if the
+// replica keeps all its shards. First, it releases a shard that the layout no longer has; to is then "". Otherwise, it
+// keeps its shards while any shard is free. It releases a shard for the replica in Renewed that has the fewest shards,
+// if mayRelease allows that. It chooses the shard after which both replicas have about as many objects.
 func (v View) Surplus(self string) (shard int, to string, ok bool) {
 	mine := v.held(self)
 	if len(mine) == 0 {
@@ -148,11 +150,14 @@ func (v View) Surplus(self string) (shard int, to string, ok bool) {
 	return shard, to, v.mayRelease(self, to)
 }
 
-// mayRelease reports whether a replica may release a shard for the replica to now. Several replicas may do so at the same time, one shard each. The
-// replicas with the most shards come first. A replica may release a shard only if it has at least two shards more than to will have after the
-// replicas before it have released theirs. Otherwise, all replicas would release a shard, and some of these shards would have to move again.
+// mayRelease reports whether a replica may release a shard for the replica to now. Several replicas may do so at the
+// same time, one shard each. The replicas with the most shards come first. A replica may release a shard only if it has
+// at least two shards more than to will have after the replicas before it have released theirs. Otherwise, all replicas
+// would release a shard, and some of these shards would have to move again.
 func (v View) mayRelease(self, to string) bool {
-	others := slices.DeleteFunc(slices.Clone(v.Renewed), func(replica string) bool { return replica == to || replica == self })
+	others := slices.DeleteFunc(slices.Clone(v.Renewed), func(replica string) bool {
+		return replica == to || replica == self
+	})
 	turns := append(others, self)
 	slices.SortFunc(turns, func(a, b string) int {
 		one, another := v.held(a), v.held(b)
@@ -171,10 +176,10 @@ func (v View) mayRelease(self, to string) bool {
 	return false
 }
 
-// MayWork reports whether the holder of a shard may begin to work with the layout: the layout has this shard, the leader has
-// confirmed the layout, and no other holder may work with another layout. The holder has confirmed the layout, and has read the
-// Leases from the API server after that. A leader that has confirmed nothing may be an operator that works on all
-// namespaces.
+// MayWork reports whether the holder of a shard may begin to work with the layout: the layout has this shard, the
+// leader has confirmed the layout, and no other holder may work with another layout. The holder has confirmed the
+// layout, and has read the Leases from the API server after that. A leader that has confirmed nothing may be an
+// operator that works on all namespaces.
 func (v View) MayWork(shard int) bool {
 	id := v.Layout.ID()
 	if shard >= v.Layout.Shards() || v.Leader.Confirmed != id {
@@ -201,8 +206,8 @@ func (v View) Holds(replica string, shard int) bool {
 	return shard < len(v.Leases) && v.Leases[shard].Holder == replica
 }
 
-// Settled reports whether a replica that works on a number of shards waits for nothing: it works on all shards that it holds, all shards
-// have a holder, and it has seen each replica renew its Lease.
+// Settled reports whether a replica that works on a number of shards waits for nothing: it works on all shards that it
+// holds, all shards have a holder, and it has seen each replica renew its Lease.
 func (v View) Settled(self string, works int) bool {
 	return works == len(v.held(self)) && len(v.Free()) == 0 && len(v.Renewed) == len(v.Replicas)
 }

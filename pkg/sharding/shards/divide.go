@@ -2,13 +2,16 @@ package shards
 
 import "math"
 
-// divide divides consecutive spaces into n parts, so that the sum of the squares of their weights is as small as possible. It returns where
-// each part but the first begins. n must not exceed the number of spaces.
+// divide divides consecutive spaces into n parts, so that the sum of the squares of their weights is as small as
+// possible. It returns where each part but the first begins. n must not exceed the number of spaces.
 //
-// The best begin of the last part never decreases with the number of spaces. A step for each number of parts therefore needs only
-// m log m additions for m spaces (divide and conquer optimization: https://cp-algorithms.com/dynamic_programming/divide-and-conquer-dp.html).
+// The best begin of the last part never decreases with the number of spaces. A step for each number of parts therefore
+// needs only m log m additions for m spaces (divide and conquer optimization:
+// https://cp-algorithms.com/dynamic_programming/divide-and-conquer-dp.html).
 func divide(spaces []space, n int) []int {
-	s := division{sums: make([]float64, len(spaces)+1), before: make([]float64, len(spaces)+1), costs: make([]float64, len(spaces)+1)}
+	s := division{
+		sums: make([]float64, len(spaces)+1), before: make([]float64, len(spaces)+1), costs: make([]float64, len(spaces)+1),
+	}
 	for i, space := range spaces {
 		s.sums[i+1] = s.sums[i] + float64(space.weight)
 		s.costs[i+1] = s.sums[i+1] * s.sums[i+1]

@@ -18,8 +18,8 @@ type Layout struct {
 	// Cuts are the hashes at which the second and each later shard begins, in ascending order. The first shard begins
 	// at 0, and the last shard ends at 2^64. Without cuts there are no shards: the leader works on all namespaces.
 	Cuts []uint64
-	// Weights has the number of objects in each shard, as the leader counted them last. It is empty if they are not known, for example
-	// after an upgrade.
+	// Weights has the number of objects in each shard, as the leader counted them last. It is empty if they are not
+	// known, for example after an upgrade.
 	Weights []int
 }
 
@@ -31,8 +31,8 @@ func (l Layout) Shards() int {
 	return len(l.Cuts) + 1
 }
 
-// ID identifies the layout. Layouts with different cuts have different IDs, even if they have the same version, which is possible
-// after somebody has changed or deleted the stored layout.
+// ID identifies the layout. Layouts with different cuts have different IDs, even if they have the same version, which
+// is possible after somebody has changed or deleted the stored layout.
 func (l Layout) ID() string {
 	sum := fnv.New64a()
 	for _, cut := range l.Cuts {

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// tenants returns the number of objects in each of n namespaces, whose names are numbered. The first ten namespaces have
-// half of all objects.
+// tenants returns the number of objects in each of n namespaces, whose names are numbered. The first ten namespaces
+// have half of all objects.
 func tenants(n, objects int) map[string]int {
 	weights := map[string]int{}
 	for i := range n {
@@ -26,7 +26,9 @@ func tenants(n, objects int) map[string]int {
 
 func TestEveryNamespaceIsInExactlyOneShard(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 12, 100} {
-		for name, weights := range map[string]map[string]int{"no namespaces": nil, "one namespace": {"default": 7}, "tenants": tenants(200, 20000)} {
+		for name, weights := range map[string]map[string]int{
+			"no namespaces": nil, "one namespace": {"default": 7}, "tenants": tenants(200, 20000),
+		} {
 			l := Layout{Version: 1, Cuts: Balance(weights, n)}
 			if len(l.Cuts) != n-1 || !slices.IsSorted(l.Cuts) {
 				t.Fatalf("%s: %d shards have the cuts %v", name, n, l.Cuts)
@@ -36,7 +38,8 @@ func TestEveryNamespaceIsInExactlyOneShard(t *testing.T) {
 					object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
 					matches, err := l.Selector(shard).Matches(object)
 					if err != nil || matches != (shard == l.ShardOf(namespace)) {
-						t.Fatalf("%s: namespace %s is in shard %d, but the selector of shard %d says %t (%v)", name, namespace, l.ShardOf(namespace), shard, matches, err)
+						t.Fatalf("%s: namespace %s is in shard %d, but the selector of shard %d says %t (%v)", name,
+							namespace, l.ShardOf(namespace), shard, matches, err)
 					}
 				}
 			}
@@ -119,7 +122,9 @@ func TestParseReadsWhatTextWrites(t *testing.T) {
 		t.Errorf("the layout %v is read as %v: %v", want, got, err)
 	}
 	for name, text := range map[string][]string{
-		"no number": {"x"}, "an empty cut": {""}, "the beginning": {"0x0"}, "a cut twice": {"0x5", "0x5"}, "cuts that descend": {"0x6", "0x5"}, "a number that is too large": {"0x10000000000000000"},
+		"no number": {"x"}, "an empty cut": {""}, "the beginning": {"0x0"}, "a cut twice": {
+			"0x5", "0x5",
+		}, "cuts that descend": {"0x6", "0x5"}, "a number that is too large": {"0x10000000000000000"},
 	} {
 		if l, err := Parse(1, text); err == nil {
 			t.Errorf("%s: %q is read as %v", name, text, l)

@@ -201,7 +201,8 @@ func (s *simulation) conflict() string {
 	return ""
 }
 
-// settled reports whether each shard is worked on with the newest layout, and no replica has two shards more than another.
+// settled reports whether each shard is worked on with the newest layout, and no replica has two shards more than
+// another.
 func (s *simulation) settled() bool {
 	works, fewest, most := 0, len(s.holders), 0
 	for _, r := range s.replicas {

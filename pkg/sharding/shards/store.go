@@ -43,8 +43,8 @@ type StoredLayout struct {
 // Name returns the name of the ConfigMap.
 func (s Store) Name() string { return s.Operator + "-shards" }
 
-// Read reads the layout from the API server. A layout that somebody has made invalid counts as none. Read returns the errors of
-// the API server, wrapped, and ErrForeign.
+// Read reads the layout from the API server. A layout that somebody has made invalid counts as none. Read returns the
+// errors of the API server, wrapped, and ErrForeign.
 func (s Store) Read(ctx context.Context) (StoredLayout, error) {
 	live, err := s.ConfigMaps.Get(ctx, s.Name(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -54,11 +54,14 @@ func (s Store) Read(ctx context.Context) (StoredLayout, error) {
 		return StoredLayout{}, fmt.Errorf("reading the layout of the shards from ConfigMap %s: %w", s.Name(), err)
 	}
 	if live.Labels[OperatorLabel] != s.Operator {
-		return StoredLayout{}, fmt.Errorf("reading ConfigMap %s: %w: set the label %s=%s if the operator may overwrite it, or delete it", s.Name(), ErrForeign, OperatorLabel, s.Operator)
+		return StoredLayout{},
+			fmt.Errorf("reading ConfigMap %s: %w: set the label %s=%s if the operator may overwrite it, or delete it",
+				s.Name(), ErrForeign, OperatorLabel, s.Operator)
 	}
 	layout, err := layoutIn(live)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "A ConfigMap has no valid layout of the shards, and is written again", "configMap", klog.KObj(live))
+		klog.FromContext(ctx).Error(err, "A ConfigMap has no valid layout of the shards, and is written again",
+			"configMap", klog.KObj(live))
 		return StoredLayout{in: live}, nil
 	}
 	return StoredLayout{layout, live}, nil

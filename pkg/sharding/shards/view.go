@@ -20,7 +20,8 @@ const (
 	Max = 256
 	// LeaseDuration is how long the Lease of a replica is valid without a renewal.
 	LeaseDuration = 15 * time.Second
-	// renewedWithin is how long a replica has a share of the shards without a renewal of its Lease. A replica renews its Lease every 2 s.
+	// renewedWithin is how long a replica has a share of the shards without a renewal of its Lease. A replica renews
+	// its Lease every 2 s.
 	renewedWithin = 5 * time.Second
 	// OperatorLabel is the label of all Leases through which the replicas of an operator coordinate. Its value is the name
 	// of the operator.
@@ -29,11 +30,13 @@ const (
 	ConfirmedAnnotation = controller.AnnotationDomain + "/confirmed-layout"
 	// StoppingAnnotation on the Lease of a replica says that the replica releases its shards and takes no more.
 	StoppingAnnotation = controller.AnnotationDomain + "/stopping"
-	// OfferedAnnotation on the Lease of a shard has the identity of the replica for which the former holder has released it.
+	// OfferedAnnotation on the Lease of a shard has the identity of the replica for which the former holder has
+	// released it.
 	OfferedAnnotation = controller.AnnotationDomain + "/offered-to"
 )
 
-// LeaseName returns the name of the Lease of a shard. It is not renewed: it is valid as long as the Lease of its holder.
+// LeaseName returns the name of the Lease of a shard. It is not renewed: it is valid as long as the Lease of its
+// holder.
 func LeaseName(operator string, shard int) string {
 	return fmt.Sprintf("%s-shard-%d", operator, shard)
 }
@@ -53,7 +56,8 @@ func shardOf(operator, lease string) (shard int, ok bool) {
 }
 
 // Observer finds out which replicas run. A replica is gone when this process has seen no renewal of its Lease for
-// LeaseDuration, by its own clock, because the clocks of other replicas may differ. (As in client-go/tools/leaderelection.)
+// LeaseDuration, by its own clock, because the clocks of other replicas may differ. (As in
+// client-go/tools/leaderelection.)
 type Observer struct {
 	operator string
 	clock    clock.PassiveClock
@@ -72,8 +76,9 @@ type observation struct {
 	renewed  bool // this process has seen another version before
 }
 
-// has reports whether a version of the Lease was seen before. That may be the previous version, because a watch and a list show the same
-// renewal at different times. Any other version is a renewal, even if it is lower, as after a restore of etcd.
+// has reports whether a version of the Lease was seen before. That may be the previous version, because a watch and a
+// list show the same renewal at different times. Any other version is a renewal, even if it is lower, as after a
+// restore of etcd.
 func (o observation) has(version string) bool {
 	return version == o.version || version != "" && version == o.previous
 }
@@ -92,8 +97,8 @@ func (o *Observer) Observe(lease *coordinationv1.Lease) {
 	}
 }
 
-// View returns what the Leases of an operator say. asked is when they were requested: a holder may have renewed its Lease while the
-// response was on its way.
+// View returns what the Leases of an operator say. asked is when they were requested: a holder may have renewed its
+// Lease while the response was on its way.
 func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time.Time) View {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -129,8 +134,8 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 	return v
 }
 
-// UntilExpiry returns the time after which a Lease that was valid in the last View is no longer valid, unless its holder renews it. It
-// returns the shortest of these times, and at most LeaseDuration.
+// UntilExpiry returns the time after which a Lease that was valid in the last View is no longer valid, unless its
+// holder renews it. It returns the shortest of these times, and at most LeaseDuration.
 func (o *Observer) UntilExpiry() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -164,8 +169,9 @@ func (v *View) holders() map[int]string {
 	return holders
 }
 
-// Gone finds the Leases of replicas that have expired. leases must be the argument of the last call of View. Gone omits a replica if another Lease
-// names it as the holder: this Lease would count as valid for LeaseDuration after the Lease of the replica is deleted (see isValid).
+// Gone finds the Leases of replicas that have expired. leases must be the argument of the last call of View. Gone omits
+// a replica if another Lease names it as the holder: this Lease would count as valid for LeaseDuration after the Lease
+// of the replica is deleted (see isValid).
 func (o *Observer) Gone(leases []coordinationv1.Lease) (gone []coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -175,15 +181,16 @@ func (o *Observer) Gone(leases []coordinationv1.Lease) (gone []coordinationv1.Le
 	}
 	for i := range leases {
 		name, holder := leases[i].Name, holderOf(&leases[i])
-		if name == ReplicaLeaseName(o.operator, holder) && named[holder] == 1 && o.asked.Sub(o.observed[name].at) > LeaseDuration {
+		if name == ReplicaLeaseName(o.operator, holder) && named[holder] == 1 &&
+			o.asked.Sub(o.observed[name].at) > LeaseDuration {
 			gone = append(gone, leases[i])
 		}
 	}
 	return gone
 }
 
-// Abandoned finds the Leases of surplus shards whose holders have expired. A shard is surplus if the layout does not have it, so no other replica
-// acquires its Lease. leases must be the argument of the last call of View.
+// Abandoned finds the Leases of surplus shards whose holders have expired. A shard is surplus if the layout does not
+// have it, so no other replica acquires its Lease. leases must be the argument of the last call of View.
 func (o *Observer) Abandoned(leases []coordinationv1.Lease, layout Layout) (abandoned []coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -215,7 +222,8 @@ type reading struct {
 	current  map[string]observation // by the name of the Lease
 }
 
-// leaseOf returns what a replica sees of a Lease with this holder. The Lease counts as free if the holder's own Lease is not valid.
+// leaseOf returns what a replica sees of a Lease with this holder. The Lease counts as free if the holder's own Lease
+// is not valid.
 func (r reading) leaseOf(holder string) Lease {
 	name := ReplicaLeaseName(r.operator, holder)
 	if !r.isValid(name) {
@@ -237,8 +245,8 @@ func (r reading) leaseOfLeader(holder string) Lease {
 	return Lease{Holder: holder, Confirmed: lease.Confirmed}
 }
 
-// addDeleted adds the shards whose Leases somebody has deleted. Their holders keep them for LeaseDuration, because they may not know it
-// yet.
+// addDeleted adds the shards whose Leases somebody has deleted. Their holders keep them for LeaseDuration, because they
+// may not know it yet.
 func (r reading) addDeleted(v *View) {
 	for shard, holder := range r.holders {
 		if name := LeaseName(r.operator, shard); r.leases[name] == nil && r.isValid(name) {
@@ -247,13 +255,14 @@ func (r reading) addDeleted(v *View) {
 	}
 }
 
-// isValid reports whether the Lease of a replica or of the leader was renewed within LeaseDuration. A Lease that somebody has deleted
-// is valid for as long, because its holder may not know it yet.
+// isValid reports whether the Lease of a replica or of the leader was renewed within LeaseDuration. A Lease that
+// somebody has deleted is valid for as long, because its holder may not know it yet.
 func (r reading) isValid(name string) bool {
 	return r.asked.Sub(r.observe(name).at) <= LeaseDuration
 }
 
-// observe returns the observation of a Lease, and records it. It is new if this list is the first one with this version.
+// observe returns the observation of a Lease, and records it. It is new if this list is the first one with this
+// version.
 func (r reading) observe(name string) observation {
 	if now, ok := r.current[name]; ok {
 		return now

@@ -46,7 +46,8 @@ func TestViewSaysWhoHoldsWhat(t *testing.T) {
 		"no Leases": {nil, View{}},
 		"two replicas": {
 			[]coordinationv1.Lease{
-				leaseOf(operator, "a", "1"), leaseOf(LeaseName(operator, 0), "a", "2"), leaseOf(LeaseName(operator, 2), "b", "3"), replicaLease("a", "1-x", "4"), replicaLease("b", "2-y", "5"),
+				leaseOf(operator, "a", "1"), leaseOf(LeaseName(operator, 0), "a", "2"),
+				leaseOf(LeaseName(operator, 2), "b", "3"), replicaLease("a", "1-x", "4"), replicaLease("b", "2-y", "5"),
 			},
 			View{
 				Replicas: []string{"a", "b"}, Leader: Lease{Holder: "a", Confirmed: "1-x"},
@@ -61,10 +62,13 @@ func TestViewSaysWhoHoldsWhat(t *testing.T) {
 			[]coordinationv1.Lease{offeredLease(1, "b")},
 			View{Leases: []Lease{{}, {Offered: "b"}}},
 		},
-		"released Leases": {[]coordinationv1.Lease{leaseOf(operator, "", "1"), leaseOf(LeaseName(operator, 0), "", "1")}, View{}},
+		"released Leases": {
+			[]coordinationv1.Lease{leaseOf(operator, "", "1"), leaseOf(LeaseName(operator, 0), "", "1")}, View{},
+		},
 		"other Leases with the label": {
 			[]coordinationv1.Lease{
-				leaseOf("other", "a", "1"), leaseOf(operator+"-shard-00", "a", "2"), leaseOf(operator+"-shard--1", "a", "3"), leaseOf(operator+"-shard-256", "a", "4"),
+				leaseOf("other", "a", "1"), leaseOf(operator+"-shard-00", "a", "2"),
+				leaseOf(operator+"-shard--1", "a", "3"), leaseOf(operator+"-shard-256", "a", "4"),
 				leaseOf(operator+"-shard-9999999999999999999", "a", "5"), leaseOf(ReplicaLeaseName(operator, "a"), "b", "6"), {},
 			},
 			View{},
@@ -145,7 +149,9 @@ func TestRenewalIsSeenOnce(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(time.Now())
 			o := NewObserver(operator, clock)
 			look := func(version string) []string {
-				return o.View([]coordinationv1.Lease{leaseOf(LeaseName(operator, 0), "a", "1"), replicaLease("a", "", version)}, Layout{}, clock.Now()).Renewed
+				return o.View([]coordinationv1.Lease{
+					leaseOf(LeaseName(operator, 0), "a", "1"), replicaLease("a", "", version),
+				}, Layout{}, clock.Now()).Renewed
 			}
 			look("1")
 			clock.SetTime(clock.Now().Add(2 * time.Second))
@@ -195,11 +201,14 @@ func TestHolderWhoseLeaseIsDeletedKeepsItsShards(t *testing.T) {
 	}
 }
 
-// TestShardWhoseLeaseIsDeletedIsNotFreeAtOnce shows that its holder has the time to notice that somebody has deleted the Lease.
+// TestShardWhoseLeaseIsDeletedIsNotFreeAtOnce shows that its holder has the time to notice that somebody has deleted
+// the Lease.
 func TestShardWhoseLeaseIsDeletedIsNotFreeAtOnce(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	o, layout := NewObserver(operator, clock), Layout{Version: 1, Cuts: Balance(nil, 2)}
-	leases := []coordinationv1.Lease{replicaLease("a", "", "1"), leaseOf(LeaseName(operator, 0), "a", "2"), leaseOf(LeaseName(operator, 1), "", "3")}
+	leases := []coordinationv1.Lease{
+		replicaLease("a", "", "1"), leaseOf(LeaseName(operator, 0), "a", "2"), leaseOf(LeaseName(operator, 1), "", "3"),
+	}
 	o.View(leases, layout, clock.Now())
 	for _, c := range []struct {
 		after time.Duration
@@ -211,16 +220,18 @@ func TestShardWhoseLeaseIsDeletedIsNotFreeAtOnce(t *testing.T) {
 	}
 }
 
-// TestLeaderThatIsGoneIsNoOperatorWithoutShards shows that a leader that is killed does not make the other replicas stand by although its
-// own Lease expires before the Lease of the leader.
+// TestLeaderThatIsGoneIsNoOperatorWithoutShards shows that a leader that is killed does not make the other replicas
+// stand by although its own Lease expires before the Lease of the leader.
 func TestLeaderThatIsGoneIsNoOperatorWithoutShards(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	o := NewObserver(operator, clock)
 	leader := func(leases ...coordinationv1.Lease) Lease { return o.View(leases, Layout{}, clock.Now()).Leader }
 	controllertest.Equal(t, "a leader without shards", Lease{Holder: "a"}, leader(leaseOf(operator, "a", "1")))
-	controllertest.Equal(t, "a leader with shards", Lease{Holder: "b", Confirmed: "1-x"}, leader(leaseOf(operator, "b", "2"), replicaLease("b", "1-x", "3")))
+	controllertest.Equal(t, "a leader with shards", Lease{Holder: "b", Confirmed: "1-x"},
+		leader(leaseOf(operator, "b", "2"), replicaLease("b", "1-x", "3")))
 	clock.SetTime(clock.Now().Add(LeaseDuration + 1))
-	controllertest.Equal(t, "a leader whose own Lease has expired", Lease{}, leader(leaseOf(operator, "b", "4"), replicaLease("b", "1-x", "3")))
+	controllertest.Equal(t, "a leader whose own Lease has expired", Lease{},
+		leader(leaseOf(operator, "b", "4"), replicaLease("b", "1-x", "3")))
 	controllertest.Equal(t, "a leader whose own Lease is deleted", Lease{}, leader(leaseOf(operator, "b", "5")))
 }
 
@@ -236,17 +247,25 @@ func TestOfferedShardIsTakenBeyondTheShare(t *testing.T) {
 		"by any replica if the other has no share itself": {[]string{"a", "c"}, "b", []int{3}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := View{Replicas: c.replicas, Layout: layout, Leases: []Lease{{Holder: "a"}, {Holder: "b"}, {Holder: "b"}, {Offered: c.offered}}}
+			v := View{
+				Replicas: c.replicas, Layout: layout, Leases: []Lease{
+					{Holder: "a"}, {Holder: "b"}, {Holder: "b"}, {Offered: c.offered},
+				},
+			}
 			controllertest.Equal(t, "shards to take", c.want, append([]int{}, v.Take("a")...))
 		})
 	}
 }
 
-// TestShardsAreReleasedOnlyForReplicasThatAreSeenToRun shows that a new process releases no shard for a replica that has long been gone.
+// TestShardsAreReleasedOnlyForReplicasThatAreSeenToRun shows that a new process releases no shard for a replica that
+// has long been gone.
 func TestShardsAreReleasedOnlyForReplicasThatAreSeenToRun(t *testing.T) {
 	o := NewObserver(operator, clocktesting.NewFakePassiveClock(time.Now()))
 	layout := Layout{Version: 1, Cuts: Balance(nil, 2)}
-	leases := []coordinationv1.Lease{leaseOf(LeaseName(operator, 0), "a", "1"), leaseOf(LeaseName(operator, 1), "a", "2"), replicaLease("a", "", "3"), replicaLease("b", "", "4")}
+	leases := []coordinationv1.Lease{
+		leaseOf(LeaseName(operator, 0), "a", "1"), leaseOf(LeaseName(operator, 1), "a", "2"),
+		replicaLease("a", "", "3"), replicaLease("b", "", "4"),
+	}
 	releases := func() bool {
 		_, _, ok := o.View(leases, layout, time.Now()).Surplus("a")
 		return ok
@@ -275,7 +294,9 @@ func TestReplicaThatIsGoneHasNoShare(t *testing.T) {
 
 func TestTimeOfResponseDoesNotMakeLeaseExpire(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	o, leases := NewObserver(operator, clock), []coordinationv1.Lease{leaseOf(LeaseName(operator, 0), "a", "1"), replicaLease("a", "", "2")}
+	o, leases := NewObserver(operator, clock), []coordinationv1.Lease{
+		leaseOf(LeaseName(operator, 0), "a", "1"), replicaLease("a", "", "2"),
+	}
 	o.View(leases, Layout{}, clock.Now())
 	asked := clock.Now().Add(2 * time.Second)
 	clock.SetTime(clock.Now().Add(time.Minute))
@@ -293,20 +314,31 @@ func TestLeasesThatNobodyNeedsAreFound(t *testing.T) {
 		gone      []string
 		abandoned []string
 	}{
-		"a replica whose Lease is no longer valid":            {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, false, []string{replica}, nil},
-		"a replica whose Lease is valid":                      {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration, false, nil, nil},
-		"a replica whose Lease was renewed":                   {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, true, nil, nil},
-		"a replica that is named by the Lease of a shard":     {leaseOf(LeaseName(operator, 1), "a", "1"), LeaseDuration + 1, false, nil, nil},
-		"a replica that is named by the Lease of the leader":  {leaseOf(operator, "a", "1"), LeaseDuration + 1, false, nil, nil},
-		"beside a Lease whose name is not that of its holder": {leaseOf(ReplicaLeaseName(operator, "b"), "c", "1"), LeaseDuration + 1, false, []string{replica}, nil},
-		"a surplus shard whose holder runs":                   {leaseOf(LeaseName(operator, 2), "a", "1"), 0, false, nil, nil},
-		"a surplus shard whose holder is gone":                {leaseOf(LeaseName(operator, 2), "a", "1"), LeaseDuration + 1, false, nil, []string{LeaseName(operator, 2)}},
-		"a surplus shard without a holder":                    {leaseOf(LeaseName(operator, 2), "", "1"), 0, false, nil, nil},
+		"a replica whose Lease is no longer valid": {
+			leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, false, []string{replica}, nil,
+		},
+		"a replica whose Lease is valid":    {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration, false, nil, nil},
+		"a replica whose Lease was renewed": {leaseOf(LeaseName(operator, 0), "b", "1"), LeaseDuration + 1, true, nil, nil},
+		"a replica that is named by the Lease of a shard": {
+			leaseOf(LeaseName(operator, 1), "a", "1"), LeaseDuration + 1, false, nil, nil,
+		},
+		"a replica that is named by the Lease of the leader": {
+			leaseOf(operator, "a", "1"), LeaseDuration + 1, false, nil, nil,
+		},
+		"beside a Lease whose name is not that of its holder": {
+			leaseOf(ReplicaLeaseName(operator, "b"), "c", "1"), LeaseDuration + 1, false, []string{replica}, nil,
+		},
+		"a surplus shard whose holder runs": {leaseOf(LeaseName(operator, 2), "a", "1"), 0, false, nil, nil},
+		"a surplus shard whose holder is gone": {
+			leaseOf(LeaseName(operator, 2), "a", "1"), LeaseDuration + 1, false, nil, []string{LeaseName(operator, 2)},
+		},
+		"a surplus shard without a holder": {leaseOf(LeaseName(operator, 2), "", "1"), 0, false, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(time.Now())
 			o := NewObserver(operator, clock)
-			leases, layout := []coordinationv1.Lease{c.other, replicaLease("a", "", "2")}, Layout{Cuts: []uint64{5}} // two shards
+			// two shards
+			leases, layout := []coordinationv1.Lease{c.other, replicaLease("a", "", "2")}, Layout{Cuts: []uint64{5}}
 			o.View(leases, layout, clock.Now())
 			clock.SetTime(clock.Now().Add(c.after))
 			if c.renewed {
@@ -330,7 +362,9 @@ func TestReplicaThatStopsHasNoShare(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	stopping := replicaLease("b", "", "2")
 	stopping.Annotations[StoppingAnnotation] = "true"
-	v := NewObserver(operator, clock).View([]coordinationv1.Lease{replicaLease("a", "", "1"), stopping, leaseOf(LeaseName(operator, 0), "b", "3")}, Layout{}, clock.Now())
+	v := NewObserver(operator, clock).View([]coordinationv1.Lease{
+		replicaLease("a", "", "1"), stopping, leaseOf(LeaseName(operator, 0), "b", "3"),
+	}, Layout{}, clock.Now())
 	controllertest.Equal(t, "replicas", []string{"a"}, v.Replicas)
 	controllertest.Equal(t, "whether it holds its shard", true, v.Holds("b", 0))
 }
@@ -344,13 +378,15 @@ func TestLayoutIsReplacedOnlyIfItDoesNotFit(t *testing.T) {
 		n       int
 		changed bool
 	}{
-		"no layout":                              {Layout{}, weights, 4, true},
-		"the best layout":                        {good, weights, 4, false},
-		"another number of shards":               {good, weights, 5, true},
-		"no shards":                              {good, weights, 1, true},
-		"equal ranges for numbered namespaces":   {Layout{Version: 1, Cuts: Balance(nil, 4)}, weights, 4, true},
-		"a few objects, however they are spread": {Layout{Version: 1, Cuts: Balance(nil, 4)}, map[string]int{"tenant-000": 40, "tenant-001": 40}, 4, false},
-		"without objects":                        {good, nil, 4, false},
+		"no layout":                            {Layout{}, weights, 4, true},
+		"the best layout":                      {good, weights, 4, false},
+		"another number of shards":             {good, weights, 5, true},
+		"no shards":                            {good, weights, 1, true},
+		"equal ranges for numbered namespaces": {Layout{Version: 1, Cuts: Balance(nil, 4)}, weights, 4, true},
+		"a few objects, however they are spread": {
+			Layout{Version: 1, Cuts: Balance(nil, 4)}, map[string]int{"tenant-000": 40, "tenant-001": 40}, 4, false,
+		},
+		"without objects": {good, nil, 4, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			next, changed := c.layout.Next(c.weights, c.n)
@@ -364,7 +400,11 @@ func TestLayoutIsReplacedOnlyIfItDoesNotFit(t *testing.T) {
 
 func TestIDsOfDifferentLayoutsDiffer(t *testing.T) {
 	seen := map[string]bool{}
-	for _, l := range []Layout{{}, {Version: 1}, {Version: 2}, {Version: 2, Cuts: []uint64{1}}, {Version: 2, Cuts: []uint64{1, 2}}, {Version: 2, Cuts: []uint64{1 << 40}}, {Version: 12, Cuts: []uint64{1}}} {
+	for _, l := range []Layout{
+		{}, {Version: 1}, {Version: 2}, {Version: 2, Cuts: []uint64{1}}, {
+			Version: 2, Cuts: []uint64{1, 2},
+		}, {Version: 2, Cuts: []uint64{1 << 40}}, {Version: 12, Cuts: []uint64{1}},
+	} {
 		if seen[l.ID()] {
 			t.Errorf("another layout has the ID %s too", l.ID())
 		}

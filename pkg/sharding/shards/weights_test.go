@@ -48,8 +48,10 @@ func TestReplicaTakesWhatMakesReplicasEqual(t *testing.T) {
 		view View
 		a, b []int
 	}{
-		"the heavy shard is for the replica with less":                 {viewOf("ab--", 10, 90, 80, 5), []int{2}, []int{3}},
-		"without weights, replicas take turns":                         {viewOf("----", 0, 0, 0, 0), []int{0, 2}, []int{1, 3}},
+		"the heavy shard is for the replica with less": {viewOf("ab--", 10, 90, 80, 5), []int{2}, []int{3}},
+		"without weights, replicas take turns": {
+			viewOf("----", 0, 0, 0, 0), []int{0, 2}, []int{1, 3},
+		},
 		"a replica with its share takes nothing, although it is light": {viewOf("aab-", 1, 1, 90, 1), nil, []int{3}},
 		"a replica takes what another would take, up to its share":     {viewOf("b---", 50, 7, 8, 9), []int{3, 2}, []int{1}},
 	} {
@@ -124,7 +126,10 @@ func TestStoreKeepsWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "layout", layout, stored.Layout)
-	for name, text := range map[string]string{"no weights": "", "a weight is missing": "1\n2", "no number": "1\nx", "a negative number": "-1", "a number that is too large": "99999999999"} {
+	for name, text := range map[string]string{
+		"no weights": "", "a weight is missing": "1\n2", "no number": "1\nx", "a negative number": "-1",
+		"a number that is too large": "99999999999",
+	} {
 		changed := stored.in.DeepCopy()
 		changed.Data[weightsKey] = text
 		l, err := layoutIn(changed)

@@ -36,7 +36,9 @@ type house struct {
 func newHouse(t *testing.T) *house {
 	start := time.Date(2026, 2, 10, 20, 30, 0, 0, time.UTC)
 	_, ctx := ktesting.NewTestContext(t)
-	return &house{t: t, ctx: ctx, api: webhooktest.NewAPI(t), clock: clocktesting.NewFakeClock(start), names: map[string]string{}}
+	return &house{
+		t: t, ctx: ctx, api: webhooktest.NewAPI(t), clock: clocktesting.NewFakeClock(start), names: map[string]string{},
+	}
 }
 
 // replica is a Source whose caches the test updates.

@@ -50,7 +50,8 @@ func clientConfig(crd *apiextensionsv1.CustomResourceDefinition) (apiextensionsv
 	conversion := crd.Spec.Conversion
 	if conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter || conversion.Webhook == nil {
 		return apiextensionsv1.WebhookClientConfig{}, fmt.Errorf(
-			"CustomResourceDefinition %s has no conversion webhook: apply the manifest of this version of the operator", crd.Name)
+			"CustomResourceDefinition %s has no conversion webhook: apply the manifest of this version of the operator",
+			crd.Name)
 	}
 	if conversion.Webhook.ClientConfig == nil {
 		return apiextensionsv1.WebhookClientConfig{}, nil

@@ -69,7 +69,8 @@ func (s *Source) note(ctx context.Context, foreign bool, crd *apiextensionsv1.Cu
 	}
 	host := hostOf(*crd.Spec.Conversion.Webhook.ClientConfig)
 	if old := s.elsewhere.Swap(&host); old == nil || *old != host {
-		klog.FromContext(ctx).Info("Not serving conversions, because the CustomResourceDefinition names the webhook of another installation of Windlass",
+		klog.FromContext(ctx).Info("Not serving conversions, because the CustomResourceDefinition names the webhook "+
+			"of another installation of Windlass",
 			"crd", crd.Name, "host", host)
 	}
 }
@@ -80,6 +81,7 @@ func (s *Source) elsewhereError() error {
 	if host == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: CustomResourceDefinition %s names the host %s of the other installation; uninstall one of the two installations",
+	return fmt.Errorf("%w: CustomResourceDefinition %s names the host %s of the other installation; uninstall one of "+
+		"the two installations",
 		ErrForeign, s.options.CRDName, *host)
 }

@@ -47,7 +47,8 @@ func (o *Options) plan(v view) (step, error) {
 		return step{}, err
 	}
 	if v.secret != nil && !ours(v.secret) {
-		return step{}, fmt.Errorf("the existing Secret %s/%s does not belong to Windlass, because it has no label %s=%s: delete it",
+		return step{}, fmt.Errorf("the existing Secret %s/%s does not belong to Windlass, because it has no label "+
+			"%s=%s: delete it",
 			v.secret.Namespace, v.secret.Name, managedByLabel, managedBy)
 	}
 	c := v.content()

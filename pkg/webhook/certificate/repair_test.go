@@ -16,15 +16,18 @@ import (
 func TestForeignSecretIsNotChanged(t *testing.T) {
 	h := newHouse(t)
 	foreign := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: DefaultSecretName, Labels: map[string]string{"app": "other"}},
-		Data:       map[string][]byte{"password": []byte("x")},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: DefaultSecretName, Labels: map[string]string{"app": "other"},
+		},
+		Data: map[string][]byte{"password": []byte("x")},
 	}
 	h.api.Put(foreign)
 	before := h.secret()
 	r := h.replica(Options{})
 	for range 3 {
 		err := r.pass()
-		if err == nil || !strings.Contains(err.Error(), "Secret windlass-system/windlass-webhook-certificate does not belong to Windlass") {
+		if err == nil ||
+			!strings.Contains(err.Error(), "Secret windlass-system/windlass-webhook-certificate does not belong to Windlass") {
 			t.Errorf("got error %v", err)
 		}
 	}
@@ -210,7 +213,8 @@ func TestReconcileRepairsCustomResourceDefinition(t *testing.T) {
 			}
 			if s := config.Service; tt.service != (s != nil) {
 				t.Errorf("service is %v", s)
-			} else if s != nil && (s.Namespace != namespace || s.Name != DefaultServiceName || *s.Path != Path || s.Port != nil && *s.Port != tt.port) {
+			} else if s != nil && (s.Namespace != namespace || s.Name != DefaultServiceName || *s.Path != Path ||
+				s.Port != nil && *s.Port != tt.port) {
 				t.Errorf("service is %v", s)
 			}
 			*got.Spec.Conversion.Webhook.ClientConfig = *crd.Spec.Conversion.Webhook.ClientConfig
@@ -230,7 +234,8 @@ func TestReconcileRejectsUnsuitableCustomResourceDefinition(t *testing.T) {
 	if err := h.replica(Options{}).pass(); err == nil || !strings.Contains(err.Error(), "has no conversion webhook") {
 		t.Errorf("conversion None: %v", err)
 	}
-	if err := h.replica(Options{CRDName: "others.example.com"}).pass(); err == nil || !strings.Contains(err.Error(), "others.example.com") {
+	if err := h.replica(Options{CRDName: "others.example.com"}).pass(); err == nil ||
+		!strings.Contains(err.Error(), "others.example.com") {
 		t.Errorf("no such CustomResourceDefinition: %v", err)
 	}
 	h.want(h.written())

@@ -24,11 +24,14 @@ func TestFirstStartCreatesSecretAndSetsCABundle(t *testing.T) {
 	h.wantIdle(r)
 
 	secret := h.secret()
-	if secret.Type != corev1.SecretTypeTLS || secret.Labels["app.kubernetes.io/managed-by"] != "windlass" || len(secret.Data) != 4 {
+	if secret.Type != corev1.SecretTypeTLS || secret.Labels["app.kubernetes.io/managed-by"] != "windlass" ||
+		len(secret.Data) != 4 {
 		t.Errorf("the Secret is %s with labels %v and %d keys", secret.Type, secret.Labels, len(secret.Data))
 	}
 	certificate, _ := r.GetCertificate(nil)
-	for _, host := range []string{"windlass-webhook.windlass-system.svc", "windlass-webhook.windlass-system.svc.cluster.local"} {
+	for _, host := range []string{
+		"windlass-webhook.windlass-system.svc", "windlass-webhook.windlass-system.svc.cluster.local",
+	} {
 		if err := certificate.Leaf.VerifyHostname(host); err != nil {
 			t.Error(err)
 		}

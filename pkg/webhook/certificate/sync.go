@@ -55,7 +55,8 @@ func (s *Source) serve(ctx context.Context, v view) {
 	}
 	if old := s.serving.Load(); old == nil || !old.Leaf.Equal(serving.Leaf) {
 		s.serving.Store(serving)
-		klog.FromContext(ctx).Info("Serving conversions with a new certificate", "serial", serving.Leaf.SerialNumber, "notAfter", serving.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		klog.FromContext(ctx).Info("Serving conversions with a new certificate", "serial", serving.Leaf.SerialNumber,
+			"notAfter", serving.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 }
 
@@ -76,7 +77,8 @@ func (s *Source) write(ctx context.Context) error {
 	if err := s.apply(ctx, v, step); err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info(step.what, "secret", klog.KRef(s.options.Namespace, s.options.SecretName), "crd", s.options.CRDName)
+	klog.FromContext(ctx).Info(step.what, "secret", klog.KRef(s.options.Namespace, s.options.SecretName), "crd",
+		s.options.CRDName)
 	return nil
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 // errTooLarge is the error of a conversion to v1 that would lose fields, because the annotation does not have them.
-var errTooLarge = fmt.Errorf("the annotation %s could not hold the fields of v1: change or delete the object as v1", Annotation)
+var errTooLarge = fmt.Errorf("the annotation %s could not hold the fields of v1: change or delete the object as v1",
+	Annotation)
 
 // renamed maps the phases of each version to the phases of the other version. It is its own inverse, so a round
 // trip keeps every phase, even a phase that the version of the At does not define.

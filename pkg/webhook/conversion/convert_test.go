@@ -99,8 +99,9 @@ func TestConvertBothWays(t *testing.T) {
 			oldAnnotations: carrying(`{"spec":{"image":"busybox","suspend":true}}`),
 			oldSpec:        `{"schedule":"2026-02-10T20:30:00Z","command":"ls"}`,
 			oldStatus:      `{"phase":"DONE","exitCode":0,"podName":"a-pod"}`,
-			newSpec:        `{"schedule":"2026-02-10T20:30:00Z","command":["/bin/sh","-c","ls"],"image":"busybox","suspend":true}`,
-			newStatus:      `{"phase":"Done","exitCode":0,"podName":"a-pod"}`,
+			newSpec: `{"schedule":"2026-02-10T20:30:00Z","command":["/bin/sh","-c","ls"],"image":"busybox",` +
+				`"suspend":true}`,
+			newStatus: `{"phase":"Done","exitCode":0,"podName":"a-pod"}`,
 		},
 		{
 			name:           "fields of a newer schema are carried to the last digit",
@@ -196,10 +197,14 @@ func TestConvertOfTooLargeAtIsReadOnly(t *testing.T) {
 
 func TestConvertOfUnstorableAtIsReadOnly(t *testing.T) {
 	for name, at := range map[string]struct{ annotations, spec, old string }{
-		"a field of another type":                   {"", `{"command":["/bin/sh","-c","ls"],"image":5}`, `{"command":"ls"}`},
-		"a quantity that Go does not take":          {"", `{"command":["/bin/sh","-c","ls"],"resources":{"limits":{"cpu":"1e5.5"}}}`, `{"command":"ls"}`},
-		"a quantity that takes a minute to parse":   {"", `{"resources":{"limits":{"cpu":"1e-100000000"}}}`, `{}`},
-		"annotations that leave no room for a mark": {fmt.Sprintf(`"a":%q`, strings.Repeat("a", 256<<10-1)), `{"image":"a"}`, `{}`},
+		"a field of another type": {"", `{"command":["/bin/sh","-c","ls"],"image":5}`, `{"command":"ls"}`},
+		"a quantity that Go does not take": {
+			"", `{"command":["/bin/sh","-c","ls"],"resources":{"limits":{"cpu":"1e5.5"}}}`, `{"command":"ls"}`,
+		},
+		"a quantity that takes a minute to parse": {"", `{"resources":{"limits":{"cpu":"1e-100000000"}}}`, `{}`},
+		"annotations that leave no room for a mark": {
+			fmt.Sprintf(`"a":%q`, strings.Repeat("a", 256<<10-1)), `{"image":"a"}`, `{}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			old := mustConvert(t, document("v1", at.annotations, at.spec, ""), versionV1alpha1)
@@ -237,9 +242,18 @@ func TestConvertRejectsInvalidInput(t *testing.T) {
 		{"an empty object", `{}`, versionV1, `apiVersion "" is neither`},
 		{"an unknown version", `{"apiVersion":"cnat.programming-kubernetes.info/v2","kind":"At"}`, versionV1, "v2"},
 		{"an unknown desired version", string(at), "cnat.programming-kubernetes.info/v2", "desiredAPIVersion"},
-		{"another kind", `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"AtList"}`, versionV1alpha1, `kind "AtList" is not At`},
-		{"no metadata", `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At"}`, versionV1alpha1, "the object has no metadata"},
-		{"annotations that are no strings", string(document("v1", `"a":1`, `{}`, "")), versionV1alpha1, "metadata.annotations"},
+		{
+			"another kind", `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"AtList"}`, versionV1alpha1,
+			`kind "AtList" is not At`,
+		},
+		{
+			"no metadata", `{"apiVersion":"cnat.programming-kubernetes.info/v1","kind":"At"}`, versionV1alpha1,
+			"the object has no metadata",
+		},
+		{
+			"annotations that are no strings", string(document("v1", `"a":1`, `{}`, "")), versionV1alpha1,
+			"metadata.annotations",
+		},
 		{"a spec that is no object", string(document("v1", "", `[]`, "")), versionV1alpha1, "spec"},
 		{"a status that is no object", string(document("v1", "", `{}`, `"x"`)), versionV1alpha1, "status"},
 		{"a list of words in v1alpha1", string(document("v1alpha1", "", `{"command":["a"]}`, "")), versionV1, "command"},

@@ -17,7 +17,10 @@ import (
 )
 
 // seeds are the first inputs of the fuzz targets in this package. Without -fuzz, `go test` generates no other inputs.
-var seeds = []string{"", "a", "windlass", "\x00\x01\x02\x03\x04\x05\x06\x07", "0123456789abcdef0123456789abcdef", strings.Repeat("\xff\x00", 200)}
+var seeds = []string{
+	"", "a", "windlass", "\x00\x01\x02\x03\x04\x05\x06\x07", "0123456789abcdef0123456789abcdef",
+	strings.Repeat("\xff\x00", 200),
+}
 
 // fillV1 returns an At of v1 made from arbitrary bytes. It can have any content that its types allow, valid
 // or not. Special cases are more frequent than in random data.

@@ -18,8 +18,15 @@ var quoted = []struct {
 	{"blanks are quoted", []string{"echo", "a b", "c\td", "e\nf"}, "echo 'a b' 'c\td' 'e\nf'"},
 	{"a quote ends the quotes for a moment", []string{"echo", "it's"}, `echo 'it'\''s'`},
 	{"quotes alone", []string{"echo", "''"}, `echo ''\'''\'''`},
-	{"what a shell would expand is quoted", []string{"echo", "$HOME", "~", "*", "`a`", "{a,b}", "a\\b", "#", "!"}, "echo '$HOME' '~' '*' '`a`' '{a,b}' 'a\\b' '#' '!'"},
-	{"what a shell would act on is quoted", []string{"echo", "a;b", "a&b", "a|b", ">a", "(", "\""}, `echo 'a;b' 'a&b' 'a|b' '>a' '(' '"'`},
+	{
+		"what a shell would expand is quoted", []string{"echo", "$HOME", "~", "*", "`a`", "{a,b}", "a\\b", "#", "!"},
+		"echo '$HOME' '~' '*' '`a`' '{a,b}' 'a\\b' '#' '!'",
+	},
+	{
+		"what a shell would act on is quoted", []string{
+			"echo", "a;b", "a&b", "a|b", ">a", "(", "\"",
+		}, `echo 'a;b' 'a&b' 'a|b' '>a' '(' '"'`,
+	},
 	{"other scripts are quoted", []string{"echo", "héllo"}, "echo 'héllo'"},
 	{"a command that looks like an assignment is quoted", []string{"a=b", "c=d"}, "'a=b' c=d"},
 	{"a command that is a reserved word is quoted", []string{"if", "if"}, "'if' if"},
@@ -38,7 +45,8 @@ func TestQuote(t *testing.T) {
 func TestShellParsesQuotedLineIntoSameWords(t *testing.T) {
 	for _, tt := range quoted {
 		t.Run(tt.name, func(t *testing.T) {
-			out, err := exec.Command("/bin/sh", "-c", "set -- "+quote(tt.words)+"\n"+`for word; do printf '%s\0' "$word"; done`).Output()
+			out, err := exec.Command("/bin/sh", "-c",
+				"set -- "+quote(tt.words)+"\n"+`for word; do printf '%s\0' "$word"; done`).Output()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,7 +9,10 @@ func TestConvertAtErrorNamesObject(t *testing.T) {
 		raw  []byte
 		want string
 	}{
-		"by its name":                    {document("v1alpha1", "", `{"command":5}`, ""), "objects[1] (At b/a): json: cannot unmarshal number into Go struct field AtSpec.spec.command of type string"},
+		"by its name": {
+			document("v1alpha1", "", `{"command":5}`, ""), "objects[1] (At b/a): json: cannot unmarshal number into " +
+				"Go struct field AtSpec.spec.command of type string",
+		},
 		"by its place if it has no name": {nil, "objects[1]: the object is not a JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -21,7 +24,8 @@ func TestConvertAtErrorNamesObject(t *testing.T) {
 }
 
 func TestCheckDesiredRejectsUnknownVersion(t *testing.T) {
-	const want = `desiredAPIVersion "v2" is neither cnat.programming-kubernetes.info/v1 nor cnat.programming-kubernetes.info/v1alpha1`
+	const want = `desiredAPIVersion "v2" is neither cnat.programming-kubernetes.info/v1 nor ` +
+		`cnat.programming-kubernetes.info/v1alpha1`
 	if err := CheckDesired("v2"); err == nil || err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)
 	}

@@ -90,8 +90,8 @@ func New(client kubernetes.Interface, clk clock.PassiveClock) *Reviewer {
 // Protect returns a handler that calls next for a request whose bearer token belongs to a user who may use the
 // request's method, in lower case, on the non-resource URL of the request. It responds to all other requests itself:
 // 401 without a valid token, 403 if the user lacks the right, 414 for a path of more than 256 bytes, 429 if the client
-// has caused too many reviews, and 500 if the API server does not answer. Such a response closes the connection, so that
-// clients without the right cannot keep connections open.
+// has caused too many reviews, and 500 if the API server does not answer. Such a response closes the connection, so
+// that clients without the right cannot keep connections open.
 func (r *Reviewer) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		v := r.judge(request)
@@ -131,7 +131,10 @@ func (r *Reviewer) judge(request *http.Request) verdict {
 	decided, err := r.review(ctx, token, asked)
 	if err != nil {
 		r.report(request.Context(), err)
-		return verdict{http.StatusInternalServerError, "the API server did not say who may send this request; the log of the operator says why"}
+		return verdict{
+			http.StatusInternalServerError, "the API server did not say who may send this request; the log of the " +
+				"operator says why",
+		}
 	}
 	if decided.status != http.StatusOK {
 		r.known.Add(asked, decided, refusedFor)
@@ -185,7 +188,11 @@ func (r *Reviewer) review(ctx context.Context, token string, asked question) (ve
 		return verdict{}, fmt.Errorf("creating a SubjectAccessReview: %w", err)
 	}
 	if !may.Status.Allowed {
-		return verdict{http.StatusForbidden, fmt.Sprintf("user %q may not %s the path %q: a ClusterRole with this nonResourceURL allows it", user.Username, asked.verb, asked.path)}, nil
+		return verdict{
+			http.StatusForbidden,
+			fmt.Sprintf("user %q may not %s the path %q: a ClusterRole with this nonResourceURL allows it",
+				user.Username, asked.verb, asked.path),
+		}, nil
 	}
 	return verdict{status: http.StatusOK}, nil
 }
@@ -200,5 +207,6 @@ func (r *Reviewer) report(ctx context.Context, err error) {
 	if apierrors.IsForbidden(err) {
 		advice = "bind the ClusterRole system:auth-delegator to the operator's service account"
 	}
-	klog.FromContext(ctx).Error(err, "Refusing requests for metrics, because their tokens cannot be checked", "advice", advice)
+	klog.FromContext(ctx).Error(err, "Refusing requests for metrics, because their tokens cannot be checked", "advice",
+		advice)
 }

@@ -30,7 +30,9 @@ func newJudges() *judges {
 		review := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview)
 		name, known := map[string]string{"good": "prometheus", "tenant": "shop"}[review.Spec.Token]
 		review.Status.Authenticated = known
-		review.Status.User = authenticationv1.UserInfo{Username: name, Groups: []string{"group"}, Extra: map[string]authenticationv1.ExtraValue{"pod": {"p-0"}}}
+		review.Status.User = authenticationv1.UserInfo{
+			Username: name, Groups: []string{"group"}, Extra: map[string]authenticationv1.ExtraValue{"pod": {"p-0"}},
+		}
 		return true, review, j.down
 	})
 	j.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -45,7 +47,9 @@ func newJudges() *judges {
 
 func newHandler(j *judges) (http.Handler, *testingclock.FakePassiveClock) {
 	clk := testingclock.NewFakePassiveClock(time.Now())
-	return New(j, clk).Protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "served") })), clk
+	return New(j, clk).Protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "served")
+	})), clk
 }
 
 func ask(t *testing.T, handler http.Handler, path, authorization, from string) *httptest.ResponseRecorder {
@@ -75,7 +79,9 @@ func TestProtectServesUsersThatMayGetPath(t *testing.T) {
 		"a user without the right":              {"/metrics", "Bearer tenant", http.StatusForbidden},
 		"another path":                          {"/debug/pprof/heap", "Bearer good", http.StatusForbidden},
 		"a path that resembles the allowed one": {"/metrics/", "Bearer good", http.StatusForbidden},
-		"a long path":                           {"/" + strings.Repeat("m", maxPath), "Bearer good", http.StatusRequestURITooLong},
+		"a long path": {
+			"/" + strings.Repeat("m", maxPath), "Bearer good", http.StatusRequestURITooLong,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			response := ask(t, handler, c.path, c.authorization, "10.0.0.1:4000")
@@ -85,7 +91,8 @@ func TestProtectServesUsersThatMayGetPath(t *testing.T) {
 			if served := response.Body.String() == "served"; served != (c.status == http.StatusOK) {
 				t.Errorf("served: %v", served)
 			}
-			if header := response.Header().Get("WWW-Authenticate"); (header == "Bearer") != (c.status == http.StatusUnauthorized) {
+			if header := response.Header().
+				Get("WWW-Authenticate"); (header == "Bearer") != (c.status == http.StatusUnauthorized) {
 				t.Errorf("WWW-Authenticate is %q", header)
 			}
 			if header := response.Header().Get("Connection"); (header == "close") != (c.status != http.StatusOK) {
@@ -118,7 +125,8 @@ func TestClientThatTriesTokensDelaysNoOtherClient(t *testing.T) {
 	handler, clk := newHandler(server)
 	refused := 0
 	for n := range 1000 {
-		if ask(t, handler, "/metrics", fmt.Sprintf("Bearer guess-%d", n), "10.0.0.66:4000").Code == http.StatusTooManyRequests {
+		if ask(t, handler, "/metrics", fmt.Sprintf("Bearer guess-%d", n),
+			"10.0.0.66:4000").Code == http.StatusTooManyRequests {
 			refused++
 		}
 	}
@@ -156,7 +164,9 @@ func TestRevokedRightIsLimitedAgain(t *testing.T) {
 	server := newJudges()
 	handler, clk := newHandler(server)
 	ask(t, handler, "/metrics", "Bearer good", "10.0.0.1:4000")
-	server.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	server.PrependReactor("create", "subjectaccessreviews", func(
+		action clienttesting.Action,
+	) (bool, runtime.Object, error) {
 		return true, action.(clienttesting.CreateAction).GetObject(), nil // not allowed
 	})
 	clk.SetTime(clk.Now().Add(allowedFor + time.Second))
@@ -179,7 +189,8 @@ func TestProtectRefusesRequestsWhileAPIServerDoesNotAnswer(t *testing.T) {
 	server := newJudges()
 	server.down = errors.New("no route to host")
 	handler, _ := newHandler(server)
-	if response := ask(t, handler, "/metrics", "Bearer good", "10.0.0.1:4000"); response.Code != http.StatusInternalServerError {
+	response := ask(t, handler, "/metrics", "Bearer good", "10.0.0.1:4000")
+	if response.Code != http.StatusInternalServerError {
 		t.Errorf("status %d: %s", response.Code, response.Body)
 	}
 	server.down = nil // an error is not remembered

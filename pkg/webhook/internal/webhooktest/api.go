@@ -165,7 +165,8 @@ func (a *API) write(tracker clienttesting.ObjectTracker, action clienttesting.Ac
 			obj = a.next(obj)
 			return obj, tracker.Create(resource, obj, namespace)
 		}
-		if err := current(tracker, resource, namespace, accessor(obj).GetName(), accessor(obj).GetResourceVersion()); err != nil {
+		if err := current(tracker, resource, namespace, accessor(obj).GetName(),
+			accessor(obj).GetResourceVersion()); err != nil {
 			return nil, err
 		}
 		obj = a.next(obj)
@@ -193,13 +194,16 @@ func (a *API) write(tracker clienttesting.ObjectTracker, action clienttesting.Ac
 }
 
 // current returns a conflict unless version is the newest resource version of the object.
-func current(tracker clienttesting.ObjectTracker, resource schema.GroupVersionResource, namespace, name, version string) error {
+func current(
+	tracker clienttesting.ObjectTracker, resource schema.GroupVersionResource, namespace, name, version string,
+) error {
 	old, err := tracker.Get(resource, namespace, name)
 	if err != nil {
 		return err
 	}
 	if accessor(old).GetResourceVersion() != version {
-		return apierrors.NewConflict(resource.GroupResource(), name, fmt.Errorf("the write has the outdated resource version %q", version))
+		return apierrors.NewConflict(resource.GroupResource(), name,
+			fmt.Errorf("the write has the outdated resource version %q", version))
 	}
 	return nil
 }
