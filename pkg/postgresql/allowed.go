@@ -28,7 +28,8 @@ func ParseAllowedHosts(entries []string) (AllowedHosts, error) {
 		} else if address, err := netip.ParseAddr(entry); err == nil {
 			hosts.prefixes = append(hosts.prefixes, netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen()))
 		} else if _, err := path.Match(entry, ""); err != nil || entry == "" || strings.Contains(entry, "/") {
-			return AllowedHosts{}, fmt.Errorf("%q is not a host name such as *.db.example.com, an IP address, or a network such as 10.0.0.0/8", entry)
+			return AllowedHosts{},
+				fmt.Errorf("%q is not a host name such as *.db.example.com, an IP address, or a network such as 10.0.0.0/8", entry)
 		} else {
 			hosts.patterns = append(hosts.patterns, entry)
 		}

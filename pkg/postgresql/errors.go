@@ -134,13 +134,16 @@ func classOfCode(code string) Class {
 		return Silent
 	// Codes that begin with 08 are connection exceptions, with 53 insufficient resources, with 57
 	// interventions such as a shutdown. A read-only server can be a standby, which can be promoted.
-	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57"), code == codeReadOnly, slices.Contains(inUse, code):
+	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57"),
+		code == codeReadOnly, slices.Contains(inUse, code):
 		return Away
 	case code == codeInvalidPassword || code == codeInvalidAuthorization:
 		return Refused
 	case code == codeNoPrivilege:
 		return Denied
-	case slices.Contains([]string{codeStillNeeded, codeFeatureMissing, codeUndefinedFile, codeNoSuchDatabase, codeNotNow, codeTransactionTimeout}, code):
+	case slices.Contains([]string{
+		codeStillNeeded, codeFeatureMissing, codeUndefinedFile, codeNoSuchDatabase, codeNotNow, codeTransactionTimeout,
+	}, code):
 		return Rejected
 	}
 	return Other

@@ -30,9 +30,9 @@ func (s *Server) extend(ctx context.Context, w Want, seen state) error {
 	}
 }
 
-// makeExtension creates an extension as the owner, whichever login the session has. If the owner may not create it, and UntrustedExtensions lists
-// it, makeExtension creates the extension as the administrator. The control file of the extension can name the
-// schema. The default is public.
+// makeExtension creates an extension as the owner, whichever login the session has. If the owner may not create it, and
+// UntrustedExtensions lists it, makeExtension creates the extension as the administrator. The control file of the
+// extension can name the schema. The default is public.
 func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 	quoted, err := Identifier(name)
 	if err != nil {
@@ -46,7 +46,8 @@ func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 	err = s.owner.exec(ctx, asOwner)
 	if isCode(err, codeNoPrivilege) {
 		if !slices.Contains(s.connector.options.UntrustedExtensions, name) {
-			return NewError(Unlisted, "the owner may not create it, and --external-database-untrusted-extensions does not list it: %w", err)
+			return NewError(Unlisted, "the owner may not create it, and --external-database-untrusted-extensions "+
+				"does not list it: %w", err)
 		}
 		admin, connectErr := s.administrator(ctx, w.Database)
 		if connectErr != nil {

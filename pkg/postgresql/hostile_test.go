@@ -22,7 +22,8 @@ func TestForgedMarkIsRejected(t *testing.T) {
 	if postgresql.ClassOf(err) != postgresql.Taken {
 		t.Errorf("got %v of class %s", err, postgresql.ClassOf(err))
 	}
-	if owner := ask(t, "postgres", "select pg_get_userbyid(datdba) from pg_database where datname = $1", theirs.Database); owner != theirs.Owner {
+	owner := ask(t, "postgres", "select pg_get_userbyid(datdba) from pg_database where datname = $1", theirs.Database)
+	if owner != theirs.Owner {
 		t.Errorf("the database went to %s", owner)
 	}
 }
@@ -38,7 +39,8 @@ func TestUsersCannotBlockCreateOrDelete(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	w := create(t, as, newWant())
-	do(t, "postgres", "ALTER DATABASE "+quoted(w.Database)+" IS_TEMPLATE true", "ALTER DATABASE "+quoted(w.Database)+" CONNECTION LIMIT 0")
+	do(t, "postgres", "ALTER DATABASE "+quoted(w.Database)+" IS_TEMPLATE true",
+		"ALTER DATABASE "+quoted(w.Database)+" CONNECTION LIMIT 0")
 	if err := open(t, as).Delete(t.Context(), w); err != nil {
 		t.Errorf("deleting a template: %v", err)
 	}
@@ -48,8 +50,11 @@ func TestUntrustedExtensionsRequireOption(t *testing.T) {
 	t.Parallel()
 	w := create(t, settings(shared), newWant())
 	w.Extensions = []string{"pageinspect"}
-	err := openWith(t, settings(shared), postgresql.Options{Allowed: here(t), UntrustedExtensions: []string{"postgis"}}).Update(t.Context(), w)
-	if postgresql.ClassOf(err) != postgresql.Unlisted || !strings.Contains(err.Error(), "--external-database-untrusted-extensions") {
+	err := openWith(t, settings(shared), postgresql.Options{
+		Allowed: here(t), UntrustedExtensions: []string{"postgis"},
+	}).Update(t.Context(), w)
+	if postgresql.ClassOf(err) != postgresql.Unlisted ||
+		!strings.Contains(err.Error(), "--external-database-untrusted-extensions") {
 		t.Errorf("got %v of class %s", err, postgresql.ClassOf(err))
 	}
 	if err := open(t, settings(shared)).Update(t.Context(), w); err != nil {

@@ -62,7 +62,8 @@ func (i *inspector) next() error {
 		return err
 	}
 	length := int64(binary.BigEndian.Uint32(head[1:]))
-	i.ready, i.unread = head, int(max(0, min(length, maxMessage+lengthOfLength+1)-lengthOfLength)) // pgproto3 rejects a longer message by its header
+	// pgproto3 rejects a longer message by its header
+	i.ready, i.unread = head, int(max(0, min(length, maxMessage+lengthOfLength+1)-lengthOfLength))
 	if head[0] != aboutLogin {
 		return nil
 	}
@@ -89,7 +90,8 @@ func (i *inspector) challenge(data []byte) error {
 	parts := bytes.SplitN(data, []byte(","), 3)
 	text, found := bytes.CutPrefix(parts[len(parts)-1], []byte(challengeOfScram))
 	if iterations, err := strconv.Atoi(string(text)); found && err == nil && iterations > maxIterations {
-		return NewError(Rejected, "the server asks for %d SCRAM iterations, but the operator computes at most %d: lower scram_iterations on the server, and set the password again", iterations, maxIterations)
+		return NewError(Rejected, "the server asks for %d SCRAM iterations, but the operator computes at most %d: "+
+			"lower scram_iterations on the server, and set the password again", iterations, maxIterations)
 	}
 	return nil
 }

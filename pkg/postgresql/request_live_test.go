@@ -35,24 +35,28 @@ func TestRequestsAreObservedWithEntryOfAllowedHosts(t *testing.T) {
 	}
 	wrong := as
 	wrong.Password = "wrong"
-	if _, err := openWith(t, wrong, options).Create(t.Context(), newWant()); postgresql.ClassOf(err) != postgresql.Refused {
+	if _, err := openWith(t, wrong, options).Create(t.Context(),
+		newWant()); postgresql.ClassOf(err) != postgresql.Refused {
 		t.Fatalf("a wrong password: %v", err)
 	}
 	nobody := as
 	nobody.Port = 1
-	if _, err := openWith(t, nobody, options).Create(t.Context(), newWant()); postgresql.ClassOf(err) != postgresql.Silent {
+	if _, err := openWith(t, nobody, options).Create(t.Context(),
+		newWant()); postgresql.ClassOf(err) != postgresql.Silent {
 		t.Fatalf("a port without a server: %v", err)
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	logins := slices.DeleteFunc(slices.Clone(seen), func(what string) bool { return what == "127.0.0.0/20  succeeds" })
 	wanted := []string{
-		"127.0.0.0/20 administrator succeeds", "127.0.0.0/20 owner succeeds", "127.0.0.0/20 administrator Refused", "127.0.0.0/20 administrator Silent",
+		"127.0.0.0/20 administrator succeeds", "127.0.0.0/20 owner succeeds", "127.0.0.0/20 administrator Refused",
+		"127.0.0.0/20 administrator Silent",
 	}
 	if !slices.Equal(logins, wanted) {
 		t.Errorf("the logins are %q\nwant %q", logins, wanted)
 	}
-	if statements := len(seen) - len(logins); statements < 5 { // a look before each of three changes, the changes, and a look as the owner
+	// a look before each of three changes, the changes, and a look as the owner
+	if statements := len(seen) - len(logins); statements < 5 {
 		t.Errorf("%d statements were observed", statements)
 	}
 }

@@ -31,5 +31,6 @@ func verifier(password string) (string, error) {
 	}
 	storedKey := sha256.Sum256(mac("Client Key"))
 	encode := base64.StdEncoding.EncodeToString
-	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", scramIterations, encode(salt), encode(storedKey[:]), encode(mac("Server Key"))), nil
+	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", scramIterations, encode(salt), encode(storedKey[:]),
+		encode(mac("Server Key"))), nil
 }

@@ -49,8 +49,9 @@ func (v *visit) asked(err error) {
 	server.responded, server.silentSince = true, time.Time{}
 }
 
-// awayFor returns how long the gate rejects visits after a visit of the given duration to a server that did not respond.
-// A server that has never responded may be starting: if the visit failed quickly, the time grows with the silence.
+// awayFor returns how long the gate rejects visits after a visit of the given duration to a server that did not
+// respond. A server that has never responded may be starting: if the visit failed quickly, the time grows with the
+// silence.
 func (s *known) awayFor(now time.Time, took time.Duration) time.Duration {
 	if s.responded || took > quick {
 		return awayFor

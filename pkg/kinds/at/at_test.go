@@ -26,7 +26,8 @@ func TestAtTakesFiveWritesAndNoReads(t *testing.T) {
 		controllertest.Equal(t, "result of a resync", controller.Result{}, r.Result)
 		controllertest.ErrorContains(t, "", r.Err)
 	}
-	controllertest.Equal(t, "writes", []string{updateStatus, updateStatus, createPod, updateStatus, patchPod}, f.Journal.Writes())
+	controllertest.Equal(t, "writes", []string{updateStatus, updateStatus, createPod, updateStatus, patchPod},
+		f.Journal.Writes())
 	controllertest.Equal(t, "reads", nil, f.Journal.Reads())
 	controllertest.Equal(t, "events", []string{scheduledEvent, runningEvent, succeededEvent}, f.Events.Events())
 	controllertest.Equal(t, "conditions", completeConditions(exit0Message), controllertest.Conditions(f.Object()))
@@ -48,7 +49,9 @@ func TestRetriesWaitLongerEachTime(t *testing.T) {
 		}
 	}
 	const s = time.Second
-	controllertest.Equal(t, "delays", []time.Duration{10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 360 * s, 360 * s}, delays)
+	controllertest.Equal(t, "delays", []time.Duration{
+		10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 360 * s, 360 * s,
+	}, delays)
 	controllertest.Equal(t, "failed", 9, f.Object().Status.Failed)
 	f.onlyPod() // the last Pod is not deleted, because of its log
 }

@@ -20,9 +20,15 @@ func TestStartedAtRunsOnceWhateverChanges(t *testing.T) {
 		"a passed startingDeadlineSeconds": func(at *v1.At) { at.Spec.StartingDeadlineSeconds = ptr.To[int64](0) },
 	} {
 		runCases(t, map[string]reconcileCase{
-			name + " of an At that is Running does not change its Pod":    {at: example(running, change), now: time.Hour, pod: pod()},
-			name + " of an At that is Done does not run it again":         {at: example(succeeded, change), now: time.Hour, pod: pod(exited(0), released)},
-			name + " of an At that has failed does not run it again":      {at: example(failed, change), now: time.Hour, pod: pod(exited(3), released)},
+			name + " of an At that is Running does not change its Pod": {
+				at: example(running, change), now: time.Hour, pod: pod(),
+			},
+			name + " of an At that is Done does not run it again": {
+				at: example(succeeded, change), now: time.Hour, pod: pod(exited(0), released),
+			},
+			name + " of an At that has failed does not run it again": {
+				at: example(failed, change), now: time.Hour, pod: pod(exited(3), released),
+			},
 			name + " of an At that is Done without a Pod does not run it": {at: example(succeeded, change), now: time.Hour},
 		})
 	}

@@ -167,7 +167,8 @@ func (c reconcileCase) run(t *testing.T) {
 	controllertest.Equal(t, "writes", c.writes, r.Writes)
 	controllertest.Equal(t, "events", c.events, r.Events)
 	c.checkAt(t, before, f.Object())
-	if after := f.Object(); c.next == nil && c.pod != nil && after != nil && after.Status.Phase == v1.AtDone && before.Status.Phase != v1.AtDone {
+	if after := f.Object(); c.next == nil && c.pod != nil && after != nil && after.Status.Phase == v1.AtDone &&
+		before.Status.Phase != v1.AtDone {
 		c.next = []string{patchPod}
 	}
 	controllertest.Equal(t, "writes of the next reconcile", c.next, f.Reconcile().Writes)

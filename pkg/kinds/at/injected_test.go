@@ -17,7 +17,8 @@ func TestInjectedContainerDoesNotDelayEnd(t *testing.T) {
 	const patchError = "releasing Pod default/example-pod: no response"
 	runCases(t, map[string]reconcileCase{
 		"a failed command is retried": {
-			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(exited(3), besideProxy), writes: []string{patchPod, deletePod}, next: []string{createPod},
+			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(exited(3), besideProxy),
+			writes: []string{patchPod, deletePod}, next: []string{createPod},
 		},
 		"a container that runs after the command is ended": {
 			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy), writes: []string{patchPod},
@@ -26,15 +27,21 @@ func TestInjectedContainerDoesNotDelayEnd(t *testing.T) {
 			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy, released, unowned),
 		},
 		"a container of a Pod that has just changed is ended after another read": {
-			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy), unobserved: func(f fixture) { f.changePod(touchPod) },
+			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy), unobserved: func(f fixture) {
+				f.changePod(touchPod)
+			},
 			writes: []string{patchPod}, err: conflictError, next: []string{patchPod},
 		},
 		"a container of a Pod that has just been deleted needs no end": {
-			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy), unobserved: func(f fixture) { f.Remove(pod()) },
+			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy), unobserved: func(f fixture) {
+				f.Remove(pod())
+			},
 			writes: []string{patchPod}, err: controller.AwaitDeletion().Error(),
 		},
 		"a container that cannot be ended is reported": {
-			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy), fail: map[string]error{"patch pods": errNoResponse}, err: patchError,
+			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy), fail: map[string]error{
+				"patch pods": errNoResponse,
+			}, err: patchError,
 			writes: []string{patchPod, updateStatus}, events: []string{"Warning ReconcileError default/example: " + patchError},
 			conditions: []string{
 				"Complete=True CommandSucceeded: " + endedMessage, "Degraded=False AsExpected",
@@ -56,5 +63,6 @@ func TestInjectedContainerIsEndedOnceAndLogStays(t *testing.T) {
 	f.changePod(func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodFailed, "DeadlineExceeded" })
 	f.settle()
 	controllertest.Equal(t, "conditions", completeConditions(exit0Message), controllertest.Conditions(f.Object()))
-	controllertest.Equal(t, "writes", []string{updateStatus, updateStatus, createPod, updateStatus, patchPod}, f.Journal.Writes())
+	controllertest.Equal(t, "writes", []string{updateStatus, updateStatus, createPod, updateStatus, patchPod},
+		f.Journal.Writes())
 }

@@ -10,20 +10,30 @@ const reasonDeadline = "DeadlineExceeded"
 
 var (
 	messageScheduled = Messages.Declare("Scheduled", "The command runs at {time}.", "Wait.")
-	messageSuspended = Messages.Declare("Suspended", "Set spec.suspend to false to let the command run.", "Set spec.suspend to false.")
-	messageSchedule  = Messages.Declare("InvalidSchedule",
-		"spec.schedule {schedule} is not a time in the format of RFC 3339: {error}; change it to a time such as 2026-02-10T20:30:00Z", "Correct spec.schedule.")
+	messageSuspended = Messages.Declare("Suspended", "Set spec.suspend to false to let the command run.",
+		"Set spec.suspend to false.")
+	messageSchedule = Messages.Declare("InvalidSchedule",
+		"spec.schedule {schedule} is not a time in the format of RFC 3339: {error}; change it to a time such as "+
+			"2026-02-10T20:30:00Z", "Correct spec.schedule.")
 	messageMissed = Messages.Declare(reasonDeadline, "The command was not started within {seconds} s of its schedule.",
 		"Create another At with a later schedule, or with a longer startingDeadlineSeconds.")
 
-	messageRunning     = Messages.Declare("Running", "Pod {pod} runs the command.", "Wait.")
-	messageRetrying    = Messages.Declare("Retrying", "{failed} of {attempts} attempts failed. The next attempt follows.", "Read the log of the Pod.")
-	messagePodDeleted  = Messages.Declare("PodDeleted", "{ending} {failed} of {attempts} attempts failed. The next attempt follows.", "Check the effects of the command, which may have run in part.")
-	messageNotStarting = Messages.Declare("PodNotStarting", "{problem} See `kubectl describe pod -n {namespace} {pod}`.", "Correct the cause, which the table [Pods](#pods) lists.")
-	messageProblem     = Messages.Declare("", "Pod {pod} does not start: {problem}.", "Nothing to do: it is part of another message.")
-	adviceToRestrict   = Messages.Declare("", "Delete the At, and create it again with spec.restricted set to true", "Nothing to do: it is part of the message of PodRefused.")
+	messageRunning  = Messages.Declare("Running", "Pod {pod} runs the command.", "Wait.")
+	messageRetrying = Messages.Declare("Retrying", "{failed} of {attempts} attempts failed. The next "+
+		"attempt follows.", "Read the log of the Pod.")
+	messagePodDeleted = Messages.Declare("PodDeleted", "{ending} {failed} of {attempts} attempts failed. The next "+
+		"attempt follows.", "Check the effects of the command, which may have run in part.")
+	messageNotStarting = Messages.Declare("PodNotStarting",
+		"{problem} See `kubectl describe pod -n {namespace} {pod}`.",
+		"Correct the cause, which the table [Pods](#pods) lists.")
+	messageProblem = Messages.Declare("", "Pod {pod} does not start: {problem}.",
+		"Nothing to do: it is part of another message.")
+	adviceToRestrict = Messages.Declare("", "Delete the At, and create it again with spec.restricted set to true",
+		"Nothing to do: it is part of the message of PodRefused.")
 
 	messageSucceeded = Messages.Declare("CommandSucceeded", "{ending}", "Nothing to do.")
-	messageFailed    = Messages.Declare("BackoffLimitExceeded", "{ending}", "Read the log of the Pod. Create another At with a corrected command; as a task of a Platform, correct its spec.")
-	messageDeadline  = Messages.Declare(reasonDeadline, "The command did not end within {seconds} s.", "Create another At with a longer activeDeadlineSeconds, or make the command faster.")
+	messageFailed    = Messages.Declare("BackoffLimitExceeded", "{ending}",
+		"Read the log of the Pod. Create another At with a corrected command; as a task of a Platform, correct its spec.")
+	messageDeadline = Messages.Declare(reasonDeadline, "The command did not end within {seconds} s.",
+		"Create another At with a longer activeDeadlineSeconds, or make the command faster.")
 )

@@ -107,13 +107,14 @@ func (r *reconciler) expire(ctx context.Context, at *v1.At, pod runonce.State) (
 		return controller.Result{}, controller.AwaitDeletion()
 	}
 	if err != nil {
-		return controller.Result{}, fmt.Errorf("deleting At %s/%s, whose ttlSecondsAfterFinished has passed: %w", at.Namespace, at.Name, err)
+		return controller.Result{}, fmt.Errorf("deleting At %s/%s, whose ttlSecondsAfterFinished has passed: %w",
+			at.Namespace, at.Name, err)
 	}
 	return controller.Result{}, nil
 }
 
-// endPod releases the Pod of an At that is Done. If the command still runs, endPod deletes the Pod: the process that created
-// the Pod was suspended before it sent the request, and another process led meanwhile.
+// endPod releases the Pod of an At that is Done. If the command still runs, endPod deletes the Pod: the process that
+// created the Pod was suspended before it sent the request, and another process led meanwhile.
 func (r *reconciler) endPod(ctx context.Context, pod runonce.State) error {
 	switch {
 	case !pod.Own:

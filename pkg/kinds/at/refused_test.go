@@ -22,8 +22,11 @@ import (
 // Pod with err.
 func refusedCase(at *v1.At, err error, message string) reconcileCase {
 	return reconcileCase{
-		at: at, startedHere: true, fail: map[string]error{"create pods": err}, err: message, writes: []string{createPod, updateStatus},
-		events: []string{"Warning PodRefused default/example: " + message}, conditions: stalledConditions("PodRefused", message),
+		at: at, startedHere: true, fail: map[string]error{"create pods": err}, err: message, writes: []string{
+			createPod, updateStatus,
+		},
+		events:     []string{"Warning PodRefused default/example: " + message},
+		conditions: stalledConditions("PodRefused", message),
 	}
 }
 
@@ -48,11 +51,16 @@ func TestReconcileReportsRefusedPod(t *testing.T) {
 	atQuota.events = []string{"Normal PodRefused default/example: " + forbiddenMessage(quota, wait)}
 	atQuota.conditions = progressingConditions("PodRefused", forbiddenMessage(quota, wait))
 	runCases(t, map[string]reconcileCase{
-		"a violation of Pod Security suggests spec.restricted":                refusedCase(example(running), forbidden(security), forbiddenMessage(security, confine)),
-		"a violation of Pod Security by a restricted Pod suggests no field":   refusedCase(example(running, withRestricted), forbidden(security), forbiddenMessage(security, ask)),
-		"an At whose Pod exceeds a quota waits for room and is not Stalled":   atQuota,
-		"a violation of another policy is reported in the API server's words": refusedCase(example(running), forbidden(policy), forbiddenMessage(policy, ask)),
-		"a long message is truncated to 1 KiB":                                refusedCase(example(running), apierrors.NewBadRequest(long+"y"), message(long+"…", ask)),
+		"a violation of Pod Security suggests spec.restricted": refusedCase(example(running), forbidden(security),
+			forbiddenMessage(security, confine)),
+		"a violation of Pod Security by a restricted Pod " +
+			"suggests no field": refusedCase(example(running, withRestricted), forbidden(security),
+			forbiddenMessage(security, ask)),
+		"an At whose Pod exceeds a quota waits for room and is not Stalled": atQuota,
+		"a violation of another policy is reported in the API server's words": refusedCase(example(running),
+			forbidden(policy), forbiddenMessage(policy, ask)),
+		"a long message is truncated to 1 KiB": refusedCase(example(running),
+			apierrors.NewBadRequest(long+"y"), message(long+"…", ask)),
 	})
 }
 
@@ -109,7 +117,9 @@ func TestSpecChangeRetriesRefusedPodImmediately(t *testing.T) {
 func TestRestrictedPodHasSecurityContext(t *testing.T) {
 	pod := desiredPod(example(withRestricted), DefaultImage)
 	controllertest.Equal(t, "security context of the Pod", &corev1.PodSecurityContext{
-		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](65534), SeccompProfile: &corev1.SeccompProfile{Type: "RuntimeDefault"},
+		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](65534), SeccompProfile: &corev1.SeccompProfile{
+			Type: "RuntimeDefault",
+		},
 	}, pod.Spec.SecurityContext)
 	controllertest.Equal(t, "security context of the container", &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},

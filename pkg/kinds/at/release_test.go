@@ -47,7 +47,8 @@ func TestDeletedPodIsNotCreatedAgain(t *testing.T) {
 			restart(f)
 			f.settle()
 			f.settle()
-			controllertest.Equal(t, "conditions", failedConditions("BackoffLimitExceeded", lostMessage), controllertest.Conditions(f.Object()))
+			controllertest.Equal(t, "conditions", failedConditions("BackoffLimitExceeded", lostMessage),
+				controllertest.Conditions(f.Object()))
 			controllertest.Equal(t, "Pods", 0, f.podCount())
 		})
 	}
@@ -79,7 +80,8 @@ func TestDeletedPodIsOneAttempt(t *testing.T) {
 	controllertest.Equal(t, "phase", v1.AtDone, f.Object().Status.Phase)
 	controllertest.Equal(t, "Pods", 0, f.podCount())
 	controllertest.Equal(t, "events", []string{
-		scheduledEvent, runningEvent, "Warning PodDeleted default/example: " + lostMessage + " " + retryingMessage, retryingEvent,
+		scheduledEvent, runningEvent, "Warning PodDeleted default/example: " + lostMessage + " " + retryingMessage,
+		retryingEvent,
 		"Warning BackoffLimitExceeded default/example: " + lostMessage,
 	}, f.Events.Events())
 }
@@ -99,7 +101,9 @@ func TestReleaseOfPodThatNoAtNeeds(t *testing.T) {
 		err           string
 	}{
 		"the At was deleted": {
-			at: example(running), pod: pod(terminating), change: func(f fixture) { f.Remove(f.Object()) }, reads: []string{getAt}, writes: []string{patchPod},
+			at: example(running), pod: pod(terminating), change: func(f fixture) {
+				f.Remove(f.Object())
+			}, reads: []string{getAt}, writes: []string{patchPod},
 		},
 		"the At was deleted, and its Pod has been released": {
 			at: example(running), pod: pod(terminating, released), change: func(f fixture) { f.Remove(f.Object()) },
@@ -111,14 +115,19 @@ func TestReleaseOfPodThatNoAtNeeds(t *testing.T) {
 			pod: pod(terminating), reads: []string{getAt}, writes: []string{patchPod},
 		},
 		"the At was deleted, and its Pod was orphaned": {
-			at: example(running), pod: pod(unowned), change: func(f fixture) { f.Remove(f.Object()) }, reads: []string{getAt}, writes: []string{patchPod},
+			at: example(running), pod: pod(unowned), change: func(f fixture) { f.Remove(f.Object()) }, reads: []string{
+				getAt,
+			}, writes: []string{patchPod},
 		},
 		"another At has the name": {
 			at: example(pending), pod: pod(ownedByOther("At", "example")), reads: []string{getAt}, writes: []string{patchPod},
 		},
 		"the cache lacks the At": {at: example(running), pod: pod(), change: lacking, reads: []string{getAt}},
 		"the At cannot be read": {
-			at: example(running), pod: pod(), change: func(f fixture) { lacking(f); f.Journal.FailNext("get", "ats", errNoResponse) }, reads: []string{getAt}, err: readError,
+			at: example(running), pod: pod(), change: func(f fixture) {
+				lacking(f)
+				f.Journal.FailNext("get", "ats", errNoResponse)
+			}, reads: []string{getAt}, err: readError,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +152,9 @@ func TestReleaseOfPodThatNoAtNeeds(t *testing.T) {
 
 // TestOrphanedPodAddsKey checks that the operator finds a Pod that has no owner any more.
 func TestOrphanedPodAddsKey(t *testing.T) {
-	kind, err := declare(newFixture(t, example()).Cluster.Cluster, controller.Runtime{Events: controller.DiscardEvents{}}, Options{})
+	kind, err := declare(newFixture(t, example()).Cluster.Cluster, controller.Runtime{
+		Events: controller.DiscardEvents{},
+	}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,9 +54,9 @@ func remaining(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 	return at.Status.StartTime.Add(seconds(*at.Spec.ActiveDeadlineSeconds)).Sub(now), true
 }
 
-// exceeded reports whether the command ended because of activeDeadlineSeconds: the kubelet ended the Pod, or the operator
-// deleted it. If an injected container has run until the deadline, the command may have ended before. If the At has no
-// deadline, somebody else has limited the Pod. The time of the end has whole seconds.
+// exceeded reports whether the command ended because of activeDeadlineSeconds: the kubelet ended the Pod, or the
+// operator deleted it. If an injected container has run until the deadline, the command may have ended before. If the
+// At has no deadline, somebody else has limited the Pod. The time of the end has whole seconds.
 func exceeded(at *v1.At, end *runonce.Ending) bool {
 	left, limited := remaining(at, end.Time)
 	return limited && (end.Late && (left <= time.Second || end.ExitCode == nil) || end.Deleted && left <= 0)

@@ -56,12 +56,15 @@ func TestReconcilePendingAt(t *testing.T) {
 			status: runningStatus(), conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
 		},
 		"an At whose scheduled time is long past runs now": {
-			at: example(withSchedule("1999-01-01T00:00:00Z")), result: controller.Continue(), writes: []string{updateStatus}, events: []string{runningEvent},
+			at: example(withSchedule("1999-01-01T00:00:00Z")), result: controller.Continue(), writes: []string{
+				updateStatus,
+			}, events: []string{runningEvent},
 			status:     runningStatus(scheduledAt(time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC))),
 			conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
 		},
 		"an At that is newer than the cached one is not started": {
-			at: example(pending), unobserved: func(f fixture) { f.Change(touchAt) }, err: "writing the status of At default/example",
+			at: example(pending), unobserved: func(f fixture) { f.Change(touchAt) },
+			err:    "writing the status of At default/example",
 			writes: []string{updateStatus}, next: []string{updateStatus},
 		},
 		"an At with a later schedule waits again": {
@@ -70,11 +73,13 @@ func TestReconcilePendingAt(t *testing.T) {
 		},
 		"an At with an earlier schedule runs now": {
 			at: example(pending, withSchedule("2030-02-10T10:00:00Z")), now: -time.Hour, result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{runningEvent}, status: runningStatus(scheduledAt(noon.Add(-2*time.Hour)), startedAt(noon.Add(-time.Hour))),
+			writes: []string{updateStatus}, events: []string{runningEvent},
+			status:     runningStatus(scheduledAt(noon.Add(-2*time.Hour)), startedAt(noon.Add(-time.Hour))),
 			conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
 		},
 		"an At with an invalid schedule is Stalled until it is edited": {
-			at: example(pending, withSchedule("tomorrow")), err: `spec.schedule "tomorrow" is not a time in the format of RFC 3339: parsing time`,
+			at:     example(pending, withSchedule("tomorrow")),
+			err:    `spec.schedule "tomorrow" is not a time in the format of RFC 3339: parsing time`,
 			writes: []string{updateStatus}, events: []string{"Warning InvalidSchedule default/example: " + invalidSchedule},
 			status: pendingStatus(), conditions: stalledConditions("InvalidSchedule", invalidSchedule),
 		},
@@ -84,13 +89,15 @@ func TestReconcilePendingAt(t *testing.T) {
 			status: scheduledStatus(noon.Add(time.Hour)), conditions: progressingConditions("Scheduled", message1pm),
 		},
 		"an At in an unknown phase is treated as Pending": {
-			at: example(withPhase("Sleeping")), now: -time.Hour, result: checkClock, writes: []string{updateStatus}, events: []string{scheduledEvent},
+			at: example(withPhase("Sleeping")), now: -time.Hour, result: checkClock, writes: []string{updateStatus},
+			events: []string{scheduledEvent},
 			status: pendingStatus(), conditions: progressingConditions("Scheduled", scheduledMessage),
 		},
 	})
 }
 
-const invalidSchedule = `spec.schedule "tomorrow" is not a time in the format of RFC 3339: parsing time "tomorrow" as "2006-01-02T15:04:05Z07:00": cannot parse "tomorrow" as "2006"; change it to a time such as 2026-02-10T20:30:00Z`
+const invalidSchedule = `spec.schedule "tomorrow" is not a time in the format of RFC 3339: parsing time "tomorrow" ` +
+	`as "2006-01-02T15:04:05Z07:00": cannot parse "tomorrow" as "2006"; change it to a time such as 2026-02-10T20:30:00Z`
 
 // scheduledStatus returns the status of an At that waits until t, without conditions.
 func scheduledStatus(t time.Time) *v1.AtStatus {
@@ -103,29 +110,41 @@ func TestSuspension(t *testing.T) {
 	const message = "Set spec.suspend to false to let the command run."
 	runCases(t, map[string]reconcileCase{
 		"a suspended At is not started at its scheduled time": {
-			at: example(pending, withSuspend(true)), now: time.Hour, writes: []string{updateStatus}, events: []string{"Normal Suspended default/example: " + message},
-			status: pendingStatus(), conditions: []string{"Degraded=False AsExpected", "Progressing=False Suspended: " + message, "Ready=False Suspended: " + message},
+			at: example(pending, withSuspend(true)), now: time.Hour, writes: []string{
+				updateStatus,
+			}, events: []string{"Normal Suspended default/example: " + message},
+			status: pendingStatus(), conditions: []string{
+				"Degraded=False AsExpected", "Progressing=False Suspended: " + message, "Ready=False Suspended: " + message,
+			},
 		},
 		"a suspended At does not fail past its starting deadline": {
 			at: example(withSuspend(true), pending, withStartingDeadline(5)), now: time.Hour,
 		},
 		"a resumed At waits for its scheduled time": {
-			at: example(withSuspend(true), pending, withSuspend(false)), now: -time.Hour, result: checkClock, writes: []string{updateStatus},
-			events: []string{scheduledEvent}, status: pendingStatus(), conditions: progressingConditions("Scheduled", scheduledMessage),
+			at: example(withSuspend(true), pending, withSuspend(false)), now: -time.Hour, result: checkClock,
+			writes: []string{updateStatus},
+			events: []string{scheduledEvent}, status: pendingStatus(),
+			conditions: progressingConditions("Scheduled", scheduledMessage),
 		},
 		"a resumed At runs after its scheduled time": {
 			at: example(withSuspend(true), pending, withSuspend(false)), now: time.Hour, result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{runningEvent}, status: runningStatus(startedAt(noon.Add(time.Hour))),
+			writes: []string{updateStatus}, events: []string{runningEvent},
+			status:     runningStatus(startedAt(noon.Add(time.Hour))),
 			conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
 		},
 		"a resumed At fails past its starting deadline": {
-			at: example(withSuspend(true), pending, withSuspend(false), withStartingDeadline(5)), now: time.Hour, result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{"Warning DeadlineExceeded default/example: " + startingDeadlineMessage},
-			status: doneStatus(neverStarted, completedAt(noon.Add(time.Hour))), conditions: failedConditions("DeadlineExceeded", startingDeadlineMessage),
+			at: example(withSuspend(true), pending, withSuspend(false), withStartingDeadline(5)), now: time.Hour,
+			result: controller.Continue(),
+			writes: []string{updateStatus}, events: []string{
+				"Warning DeadlineExceeded default/example: " + startingDeadlineMessage,
+			},
+			status:     doneStatus(neverStarted, completedAt(noon.Add(time.Hour))),
+			conditions: failedConditions("DeadlineExceeded", startingDeadlineMessage),
 		},
 		"a suspended At whose command has started completes": {
 			at: example(running, withSuspend(true)), pod: pod(exited(0)), now: time.Hour, result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
+			writes: []string{updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)),
+			conditions: completeConditions(exit0Message),
 		},
 	})
 }
@@ -133,17 +152,22 @@ func TestSuspension(t *testing.T) {
 func TestStartingDeadline(t *testing.T) {
 	runCases(t, map[string]reconcileCase{
 		"an At is started exactly at its starting deadline": {
-			at: example(withStartingDeadline(5)), now: 5 * time.Second, result: controller.Continue(), writes: []string{updateStatus},
+			at: example(withStartingDeadline(5)), now: 5 * time.Second, result: controller.Continue(), writes: []string{
+				updateStatus,
+			},
 			events: []string{runningEvent}, status: runningStatus(startedAt(noon.Add(5 * time.Second))),
 			conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
 		},
 		"an At fails without a Pod right after its starting deadline": {
-			at: example(withStartingDeadline(5)), now: 5*time.Second + 1, result: controller.Continue(), writes: []string{updateStatus},
-			events: []string{"Warning DeadlineExceeded default/example: " + startingDeadlineMessage},
-			status: doneStatus(neverStarted, completedAt(noon.Add(5*time.Second))), conditions: failedConditions("DeadlineExceeded", startingDeadlineMessage),
+			at: example(withStartingDeadline(5)), now: 5*time.Second + 1, result: controller.Continue(),
+			writes:     []string{updateStatus},
+			events:     []string{"Warning DeadlineExceeded default/example: " + startingDeadlineMessage},
+			status:     doneStatus(neverStarted, completedAt(noon.Add(5*time.Second))),
+			conditions: failedConditions("DeadlineExceeded", startingDeadlineMessage),
 		},
 		"the longest starting deadline never passes": {
-			at: example(withStartingDeadline(math.MaxInt64)), now: 200 * 365 * 24 * time.Hour, result: controller.Continue(), writes: []string{updateStatus},
+			at: example(withStartingDeadline(math.MaxInt64)), now: 200 * 365 * 24 * time.Hour,
+			result: controller.Continue(), writes: []string{updateStatus},
 			events: []string{runningEvent}, status: runningStatus(startedAt(noon.Add(200 * 365 * 24 * time.Hour))),
 			conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
 		},
@@ -155,7 +179,8 @@ func TestStartingDeadline(t *testing.T) {
 
 func TestSecondsLimitsLongDurations(t *testing.T) {
 	for n, want := range map[int64]time.Duration{
-		0: 0, 1: time.Second, math.MaxInt32: math.MaxInt32 * time.Second, math.MaxInt64: math.MaxInt64 / time.Second * time.Second,
+		0: 0, 1: time.Second, math.MaxInt32: math.MaxInt32 * time.Second,
+		math.MaxInt64: math.MaxInt64 / time.Second * time.Second,
 	} {
 		controllertest.Equal(t, "seconds", want, seconds(n))
 	}

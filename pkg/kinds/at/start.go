@@ -131,5 +131,6 @@ func (s *starts) take(at *v1.At, now time.Time) bool {
 	defer s.mu.Unlock()
 	start, ok := s.times[at.UID]
 	delete(s.times, at.UID)
-	return ok && at.Status.Failed == 0 && at.Status.StartTime != nil && start.Equal(at.Status.StartTime) && now.Sub(start.Time) <= fresh
+	return ok && at.Status.Failed == 0 && at.Status.StartTime != nil && start.Equal(at.Status.StartTime) &&
+		now.Sub(start.Time) <= fresh
 }

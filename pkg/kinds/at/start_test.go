@@ -24,7 +24,8 @@ func TestReconcileStartsPod(t *testing.T) {
 		patchError  = `restoring the labels of Pod default/example-pod: pods "example-pod" is forbidden: exceeded quota`
 	)
 	conflict := func(owner string) string {
-		return "Pod default/example-pod already exists and belongs to " + owner + "; delete it, or create this At under another name"
+		return "Pod default/example-pod already exists and belongs to " + owner + "; delete it, or create this At " +
+			"under another name"
 	}
 	lookLater := controller.Result{RequeueAfter: 30 * time.Second}
 	runCases(t, map[string]reconcileCase{
@@ -38,10 +39,14 @@ func TestReconcileStartsPod(t *testing.T) {
 			at: example(running), reads: []string{getAt}, writes: []string{createPod},
 		},
 		"no Pod is created if the live At has finished": {
-			at: example(running), unobserved: func(f fixture) { f.Change(succeeded) }, reads: []string{getAt}, err: "the cache is outdated",
+			at: example(running), unobserved: func(f fixture) { f.Change(succeeded) }, reads: []string{
+				getAt,
+			}, err: "the cache is outdated",
 		},
 		"no Pod is created for a deleted At": {
-			at: example(running), unobserved: func(f fixture) { f.Remove(f.Object()) }, reads: []string{getAt}, err: controller.AwaitDeletion().Error(),
+			at: example(running), unobserved: func(f fixture) { f.Remove(f.Object()) }, reads: []string{
+				getAt,
+			}, err: controller.AwaitDeletion().Error(),
 		},
 		"no Pod is created until the start is confirmed": {
 			at: example(running), fail: map[string]error{"get ats": errNoResponse}, err: readError, reads: []string{getAt},
@@ -50,12 +55,17 @@ func TestReconcileStartsPod(t *testing.T) {
 		},
 		"an error of the create is reported, and the create is retried": {
 			at: example(running), startedHere: true, fail: map[string]error{"create pods": errNoResponse}, err: createError,
-			writes: []string{createPod, updateStatus}, events: []string{"Warning ReconcileError default/example: " + createError},
+			writes: []string{createPod, updateStatus}, events: []string{
+				"Warning ReconcileError default/example: " + createError,
+			},
 			conditions: erroredConditions("Running", runningMessage, createError), next: []string{createPod, updateStatus},
 		},
 		"a Pod without an owner causes a name conflict": {
-			at: example(running), pod: pod(unowned, unlabelled), startedHere: true, reads: []string{getPod, getAt}, err: conflict("nobody"),
-			writes: []string{createPod, patchPod, updateStatus}, events: []string{"Warning NameConflict default/example: " + conflict("nobody")},
+			at: example(running), pod: pod(unowned, unlabelled), startedHere: true, reads: []string{getPod, getAt},
+			err:    conflict("nobody"),
+			writes: []string{createPod, patchPod, updateStatus}, events: []string{
+				"Warning NameConflict default/example: " + conflict("nobody"),
+			},
 			conditions: stalledConditions("NameConflict", conflict("nobody")), next: []string{createPod},
 		},
 		"a Pod of a Job causes a name conflict": {
@@ -64,27 +74,43 @@ func TestReconcileStartsPod(t *testing.T) {
 			conditions: stalledConditions("NameConflict", conflict("Job backup")),
 		},
 		"the deletion of a Pod of an earlier At is awaited": {
-			at: example(running), pod: pod(ownedByOther("At", "example"), unlabelled), startedHere: true, reads: []string{getPod, getAt}, err: earlier,
-			writes: []string{createPod, patchPod, updateStatus}, events: []string{"Normal Terminating default/example: " + earlier},
-			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runningMessage, "Ready=False Terminating: " + earlier},
-			next:       []string{createPod},
+			at: example(running), pod: pod(ownedByOther("At", "example"), unlabelled), startedHere: true,
+			reads: []string{getPod, getAt}, err: earlier,
+			writes: []string{createPod, patchPod, updateStatus}, events: []string{
+				"Normal Terminating default/example: " + earlier,
+			},
+			conditions: []string{
+				"Degraded=False AsExpected", "Progressing=True Running: " + runningMessage, "Ready=False Terminating: " + earlier,
+			},
+			next: []string{createPod},
 		},
 		"a Pod that the cache lacks is used": {
-			at: example(running), unobserved: func(f fixture) { f.Store(pod()) }, reads: []string{getAt, getPod}, writes: []string{createPod}, result: lookLater,
+			at: example(running), unobserved: func(f fixture) { f.Store(pod()) }, reads: []string{
+				getAt, getPod,
+			}, writes: []string{createPod}, result: lookLater,
 		},
 		"a Pod without its label gets it again": {
-			at: example(running), pod: pod(unlabelled), reads: []string{getAt, getPod}, writes: []string{createPod, patchPod}, result: lookLater,
+			at: example(running), pod: pod(unlabelled), reads: []string{getAt, getPod}, writes: []string{
+				createPod, patchPod,
+			}, result: lookLater,
 		},
 		"an error of the patch of the labels is reported": {
-			at: example(running), pod: pod(unlabelled), fail: map[string]error{"patch pods": forbidden("exceeded quota")}, reads: []string{getAt, getPod},
+			at: example(running), pod: pod(unlabelled), fail: map[string]error{
+				"patch pods": forbidden("exceeded quota"),
+			}, reads: []string{getAt, getPod},
 			err: patchError, writes: []string{createPod, patchPod, updateStatus},
-			events:     []string{"Warning Forbidden default/example: " + patchError},
-			conditions: []string{"Degraded=False AsExpected", "Progressing=True Running: " + runningMessage, "Ready=False Forbidden: " + patchError},
-			next:       []string{createPod, patchPod, updateStatus},
+			events: []string{"Warning Forbidden default/example: " + patchError},
+			conditions: []string{
+				"Degraded=False AsExpected", "Progressing=True Running: " + runningMessage, "Ready=False Forbidden: " + patchError,
+			},
+			next: []string{createPod, patchPod, updateStatus},
 		},
 		"a Pod without its label that succeeded completes the At": {
-			at: example(running), now: time.Hour, pod: pod(unlabelled, exited(0)), result: controller.Continue(), reads: []string{getAt, getPod},
-			writes: []string{createPod, patchPod, updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
+			at: example(running), now: time.Hour, pod: pod(unlabelled, exited(0)), result: controller.Continue(),
+			reads:  []string{getAt, getPod},
+			writes: []string{createPod, patchPod, updateStatus}, events: []string{
+				succeededEvent,
+			}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 		},
 		"a forged phase alone does not start the Pod before the scheduled time": {
 			at: example(withPhase(v1.AtRunning)), now: -time.Hour, result: checkClock, writes: []string{updateStatus},
@@ -95,35 +121,48 @@ func TestReconcileStartsPod(t *testing.T) {
 			reads: []string{getAt}, writes: []string{createPod},
 		},
 		"an At of v1alpha1 without a start time gets the current time": {
-			at: example(withPhase(v1.AtRunning)), now: time.Hour, reads: []string{getAt}, writes: []string{createPod, updateStatus}, events: []string{runningEvent},
-			status: runningStatus(neverScheduled, startedAt(noon.Add(time.Hour))), conditions: progressingConditions("Running", runningMessage),
+			at: example(withPhase(v1.AtRunning)), now: time.Hour, reads: []string{getAt}, writes: []string{
+				createPod, updateStatus,
+			}, events: []string{runningEvent},
+			status:     runningStatus(neverScheduled, startedAt(noon.Add(time.Hour))),
+			conditions: progressingConditions("Running", runningMessage),
 		},
 		"the next reconcile starts at the active deadline": {
-			at: example(running, withActiveDeadline(60)), now: 20 * time.Second, startedHere: true, result: controller.Result{RequeueAfter: 40 * time.Second},
+			at: example(running, withActiveDeadline(60)), now: 20 * time.Second, startedHere: true,
+			result: controller.Result{RequeueAfter: 40 * time.Second},
 			writes: []string{createPod},
 		},
 		"no Pod is created past the active deadline": {
-			at: example(running, withActiveDeadline(60)), now: time.Minute, result: controller.Continue(), reads: []string{getPod}, writes: []string{updateStatus},
+			at: example(running, withActiveDeadline(60)), now: time.Minute, result: controller.Continue(),
+			reads: []string{getPod}, writes: []string{updateStatus},
 			events: []string{"Warning DeadlineExceeded default/example: " + activeDeadlineMessage}, status: doneStatus(),
 			conditions: failedConditions("DeadlineExceeded", activeDeadlineMessage),
 		},
 		"a Pod that the cache lacks decides past the active deadline": {
-			at: example(running, withActiveDeadline(60)), now: time.Hour, unobserved: func(f fixture) { f.Store(pod(exited(0))) }, result: controller.Continue(),
-			reads: []string{getPod}, writes: []string{updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
+			at: example(running, withActiveDeadline(60)), now: time.Hour, unobserved: func(f fixture) {
+				f.Store(pod(exited(0)))
+			}, result: controller.Continue(),
+			reads: []string{getPod}, writes: []string{updateStatus}, events: []string{
+				succeededEvent,
+			}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 			next: []string{patchPod},
 		},
 		"the Pod of an earlier At is released before the scheduled time": {
-			at: example(pending), now: -time.Hour, pod: pod(ownedByOther("At", "example"), terminating), reads: []string{getAt}, writes: []string{patchPod}, result: checkClock,
+			at: example(pending), now: -time.Hour, pod: pod(ownedByOther("At", "example"), terminating),
+			reads: []string{getAt}, writes: []string{patchPod}, result: checkClock,
 		},
 		"a retry is always confirmed by one read": {
-			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, startedHere: true, reads: []string{getAt}, writes: []string{createPod},
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, startedHere: true, reads: []string{getAt},
+			writes: []string{createPod},
 		},
 	})
 }
 
 func TestDesiredPod(t *testing.T) {
 	env := []corev1.EnvVar{{Name: "A", Value: "a"}}
-	envFrom := []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}}
+	envFrom := []corev1.EnvFromSource{
+		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}},
+	}
 	resources := corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}
 	secrets := []corev1.LocalObjectReference{{Name: "registry"}}
 	long := strings.Repeat("long-", 49) + "name" // 249 characters, the maximum
@@ -146,7 +185,12 @@ func TestDesiredPod(t *testing.T) {
 	}
 	plain := corev1.PodSpec{
 		RestartPolicy: "Never", AutomountServiceAccountToken: ptr.To(false),
-		Containers: []corev1.Container{{Name: "command", Image: "busybox:1.37", Command: []string{"echo", "Hello"}, TerminationMessagePolicy: "FallbackToLogsOnError"}},
+		Containers: []corev1.Container{
+			{
+				Name: "command", Image: "busybox:1.37", Command: []string{"echo", "Hello"},
+				TerminationMessagePolicy: "FallbackToLogsOnError",
+			},
+		},
 	}
 	for name, test := range map[string]struct {
 		change func(*v1.At)
@@ -157,12 +201,16 @@ func TestDesiredPod(t *testing.T) {
 			func(at *v1.At) {
 				at.Spec.Image, at.Spec.Args, at.Spec.Env, at.Spec.EnvFrom = "tool:1", []string{"-x"}, env, envFrom
 				at.Spec.Resources, at.Spec.ImagePullSecrets, at.Spec.ServiceAccountName = resources, secrets, "runner"
-				at.Spec.ActiveDeadlineSeconds, at.Spec.BackoffLimit, at.Spec.TTLSecondsAfterFinished = ptr.To[int64](3600), ptr.To[int32](2), ptr.To[int32](9)
+				at.Spec.ActiveDeadlineSeconds = ptr.To[int64](3600)
+				at.Spec.BackoffLimit = ptr.To[int32](2)
+				at.Spec.TTLSecondsAfterFinished = ptr.To[int32](9)
 			},
 			want("example", "example", corev1.PodSpec{
 				RestartPolicy: "Never", ServiceAccountName: "runner", ImagePullSecrets: secrets,
 				Containers: []corev1.Container{{
-					Name: "command", Image: "tool:1", Command: []string{"echo", "Hello"}, Args: []string{"-x"}, Env: env, EnvFrom: envFrom, Resources: resources, TerminationMessagePolicy: "FallbackToLogsOnError",
+					Name: "command", Image: "tool:1", Command: []string{"echo", "Hello"}, Args: []string{
+						"-x",
+					}, Env: env, EnvFrom: envFrom, Resources: resources, TerminationMessagePolicy: "FallbackToLogsOnError",
 				}},
 			}),
 		},

@@ -43,8 +43,10 @@ func forbidden(why string) error {
 // example returns an At that is due at noon, after the given changes.
 func example(changes ...func(*v1.At)) *v1.At {
 	at := &v1.At{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example", UID: "at-uid", ResourceVersion: "1", Generation: 1},
-		Spec:       v1.AtSpec{Schedule: "2030-02-10T13:00:00+01:00", Command: []string{"echo", "Hello"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "example", UID: "at-uid", ResourceVersion: "1", Generation: 1,
+		},
+		Spec: v1.AtSpec{Schedule: "2030-02-10T13:00:00+01:00", Command: []string{"echo", "Hello"}},
 	}
 	for _, change := range changes {
 		change(at)
@@ -123,7 +125,9 @@ func retrying(failed int32) func(*v1.At) {
 func succeeded(at *v1.At) {
 	running(at)
 	storing(func(at *v1.At) {
-		setComplete(at, &runonce.Ending{Succeeded: true, ExitCode: ptr.To[int32](0), Message: endedMessage, Time: noon.Add(time.Minute)})
+		setComplete(at, &runonce.Ending{
+			Succeeded: true, ExitCode: ptr.To[int32](0), Message: endedMessage, Time: noon.Add(time.Minute),
+		})
 	})(at)
 }
 
@@ -194,7 +198,11 @@ func waiting(reason string) func(*corev1.Pod) {
 			{Name: "injected", State: corev1.ContainerState{
 				Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"},
 			}},
-			{Name: containerName, Image: DefaultImage, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}},
+			{
+				Name: containerName, Image: DefaultImage, State: corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: reason},
+				},
+			},
 		}
 	}
 }
@@ -217,7 +225,9 @@ func exitedAt(code int32, end time.Time) func(*corev1.Pod) {
 // besideProxy adds an injected container that runs, which keeps the Pod running.
 func besideProxy(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodRunning
-	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: "proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
+		Name: "proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+	})
 }
 
 // withLog sets the termination message of an ended container, which has the end of the log.
@@ -232,7 +242,9 @@ func endedByDeadline(p *corev1.Pod) {
 
 // started sets the status of a Pod whose command runs.
 func started(p *corev1.Pod) {
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: containerName, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: containerName, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+	}
 }
 
 func withPodDeadline(seconds int64) func(*corev1.Pod) {
@@ -243,7 +255,8 @@ func withPodDeadline(seconds int64) func(*corev1.Pod) {
 func unschedulable(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodPending
 	p.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "no room", LastTransitionTime: metav1.NewTime(noon),
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "no room",
+		LastTransitionTime: metav1.NewTime(noon),
 	}}
 }
 

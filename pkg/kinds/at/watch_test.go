@@ -10,11 +10,13 @@ import (
 )
 
 const (
-	deletedMessage  = "The command ended with exit code 143. The Pod was deleted."
-	lostMessage     = "The Pod was deleted before its command ended."
-	exit3Message    = "The command ended with exit code 3."
-	pullMessage     = "Pod example-pod does not start: the image busybox:1.37 cannot be pulled. See `kubectl describe pod -n default example-pod`."
-	noRoomMessage   = "Pod example-pod does not start: the scheduler found no node for it. See `kubectl describe pod -n default example-pod`. The scheduler says: no room."
+	deletedMessage = "The command ended with exit code 143. The Pod was deleted."
+	lostMessage    = "The Pod was deleted before its command ended."
+	exit3Message   = "The command ended with exit code 3."
+	pullMessage    = "Pod example-pod does not start: the image busybox:1.37 cannot be pulled. See `kubectl describe " +
+		"pod -n default example-pod`."
+	noRoomMessage = "Pod example-pod does not start: the scheduler found no node for it. See `kubectl describe pod " +
+		"-n default example-pod`. The scheduler says: no room."
 	retryingMessage = "1 of 2 attempts failed. The next attempt follows."
 	retryingEvent   = "Normal Retrying default/example: " + retryingMessage
 	deletePodError  = "deleting Pod default/example-pod: no response"
@@ -33,12 +35,17 @@ func TestReconcileRunningAt(t *testing.T) {
 			at: example(running), now: time.Hour, pod: pod(),
 		},
 		"a Pod that succeeds completes the At": {
-			at: example(running), now: time.Hour, pod: pod(exited(0)), result: controller.Continue(), writes: []string{updateStatus},
+			at: example(running), now: time.Hour, pod: pod(exited(0)), result: controller.Continue(), writes: []string{
+				updateStatus,
+			},
 			events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 		},
 		"a Pod that fails makes the At fail with the exit code": {
-			at: example(running), now: time.Hour, pod: pod(exited(3)), result: controller.Continue(), writes: []string{updateStatus},
-			events: backoffLimitEvents(exit3Message), status: doneStatus(failedPods(1), exitCode(3)), conditions: failedConditions("BackoffLimitExceeded", exit3Message),
+			at: example(running), now: time.Hour, pod: pod(exited(3)), result: controller.Continue(), writes: []string{
+				updateStatus,
+			},
+			events: backoffLimitEvents(exit3Message), status: doneStatus(failedPods(1), exitCode(3)),
+			conditions: failedConditions("BackoffLimitExceeded", exit3Message),
 		},
 		"a running Pod without its finalizer gets it again": {
 			at: example(running), now: time.Hour, pod: pod(released), writes: []string{patchPod},
@@ -48,7 +55,8 @@ func TestReconcileRunningAt(t *testing.T) {
 		},
 		"an image that cannot be pulled is reported": {
 			at: example(running), pod: pod(waiting("ErrImagePull")), writes: []string{updateStatus},
-			events: []string{"Warning PodNotStarting default/example: " + pullMessage}, conditions: degradedConditions("PodNotStarting", pullMessage),
+			events:     []string{"Warning PodNotStarting default/example: " + pullMessage},
+			conditions: degradedConditions("PodNotStarting", pullMessage),
 		},
 		"an image that still cannot be pulled is not reported again with another reason": {
 			at: example(notStarting), pod: pod(waiting("ImagePullBackOff")),
@@ -59,16 +67,23 @@ func TestReconcileRunningAt(t *testing.T) {
 		},
 		"a Pod that is unschedulable for a minute is reported": {
 			at: example(running), now: time.Minute, pod: pod(unschedulable), writes: []string{updateStatus},
-			events: []string{"Warning PodNotStarting default/example: " + noRoomMessage}, conditions: degradedConditions("PodNotStarting", noRoomMessage),
+			events:     []string{"Warning PodNotStarting default/example: " + noRoomMessage},
+			conditions: degradedConditions("PodNotStarting", noRoomMessage),
 		},
 		"a failed command is reported with the last line of its log": {
-			at: example(running), now: time.Hour, pod: pod(exited(3), withLog("migrating\nERROR: no table orders\n")), result: controller.Continue(), writes: []string{updateStatus},
-			events: backoffLimitEvents(exit3Message + " The last line of its log: ERROR: no table orders"), status: doneStatus(failedPods(1), exitCode(3)),
-			conditions: failedConditions("BackoffLimitExceeded", exit3Message+" The last line of its log: ERROR: no table orders"),
+			at: example(running), now: time.Hour, pod: pod(exited(3), withLog("migrating\nERROR: no table orders\n")),
+			result: controller.Continue(), writes: []string{updateStatus},
+			events: backoffLimitEvents(exit3Message + " The last line of its log: ERROR: no table orders"),
+			status: doneStatus(failedPods(1), exitCode(3)),
+			conditions: failedConditions("BackoffLimitExceeded", exit3Message+" The last line of its log: ERROR: no "+
+				"table orders"),
 		},
 		"an At of v1alpha1 without a start time gets the current time": {
-			at: example(withPhase(v1.AtRunning)), now: time.Hour, pod: pod(), writes: []string{updateStatus}, events: []string{runningEvent},
-			status: runningStatus(neverScheduled, startedAt(noon.Add(time.Hour))), conditions: progressingConditions("Running", runningMessage),
+			at: example(withPhase(v1.AtRunning)), now: time.Hour, pod: pod(), writes: []string{
+				updateStatus,
+			}, events: []string{runningEvent},
+			status:     runningStatus(neverScheduled, startedAt(noon.Add(time.Hour))),
+			conditions: progressingConditions("Running", runningMessage),
 		},
 	})
 }
@@ -82,23 +97,35 @@ func TestActiveDeadline(t *testing.T) {
 			writes: []string{deletePod, updateStatus}, events: exceeded, status: doneStatus(), conditions: conditions,
 		},
 		"a Pod that the kubelet ended at the deadline is kept with its log": {
-			at: example(running, withActiveDeadline(60), withBackoffLimit(3)), now: 80 * time.Second, pod: pod(exited(137), withLog("still migrating"), endedByDeadline), result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{"Warning DeadlineExceeded default/example: " + activeDeadlineMessage + " The last line of its log: still migrating"},
+			at: example(running, withActiveDeadline(60), withBackoffLimit(3)), now: 80 * time.Second,
+			pod: pod(exited(137), withLog("still migrating"), endedByDeadline), result: controller.Continue(),
+			writes: []string{updateStatus}, events: []string{
+				"Warning DeadlineExceeded default/example: " + activeDeadlineMessage + " The last line of its log: still migrating",
+			},
 			status:     doneStatus(exitCode(137)),
 			conditions: failedConditions("DeadlineExceeded", activeDeadlineMessage+" The last line of its log: still migrating"),
 		},
 		"an exceeded deadline says why the Pod has not started": {
-			at: example(notStarting, withActiveDeadline(60)), now: time.Minute, pod: pod(waiting("ImagePullBackOff")), result: controller.Continue(), writes: []string{deletePod, updateStatus},
-			events:     []string{"Warning DeadlineExceeded default/example: " + activeDeadlineMessage + " Pod example-pod does not start: the image busybox:1.37 cannot be pulled."},
-			status:     doneStatus(),
-			conditions: failedConditions("DeadlineExceeded", activeDeadlineMessage+" Pod example-pod does not start: the image busybox:1.37 cannot be pulled."),
+			at: example(notStarting, withActiveDeadline(60)), now: time.Minute, pod: pod(waiting("ImagePullBackOff")),
+			result: controller.Continue(), writes: []string{deletePod, updateStatus},
+			events: []string{
+				"Warning DeadlineExceeded default/example: " + activeDeadlineMessage + " Pod example-pod does not " +
+					"start: the image busybox:1.37 cannot be pulled.",
+			},
+			status: doneStatus(),
+			conditions: failedConditions("DeadlineExceeded", activeDeadlineMessage+" Pod example-pod does not start: "+
+				"the image busybox:1.37 cannot be pulled."),
 		},
 		"an exceeded deadline does not delete a Pod that has just succeeded": {
-			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(), unobserved: func(f fixture) { f.changePod(exited(0)) },
+			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(), unobserved: func(f fixture) {
+				f.changePod(exited(0))
+			},
 			writes: []string{deletePod}, err: conflictError, next: []string{updateStatus},
 		},
 		"an exceeded deadline awaits the event of a Pod that has just been deleted": {
-			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(), unobserved: func(f fixture) { f.Remove(pod()) },
+			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(), unobserved: func(f fixture) {
+				f.Remove(pod())
+			},
 			writes: []string{deletePod}, err: controller.AwaitDeletion().Error(), next: []string{updateStatus},
 		},
 		"an exceeded deadline does not delete a Pod that is being deleted": {
@@ -106,8 +133,10 @@ func TestActiveDeadline(t *testing.T) {
 			writes: []string{updateStatus}, events: exceeded, status: doneStatus(), conditions: conditions,
 		},
 		"an exceeded deadline cancels the remaining retries": {
-			at: example(withBackoffLimit(1), retrying(1), withActiveDeadline(60)), now: 65 * time.Second, pod: pod(exited(3)), result: controller.Continue(),
-			writes: []string{updateStatus}, events: exceeded, status: doneStatus(completedAt(noon.Add(65*time.Second)), failedPods(1), exitCode(3)), conditions: conditions,
+			at: example(withBackoffLimit(1), retrying(1), withActiveDeadline(60)), now: 65 * time.Second,
+			pod: pod(exited(3)), result: controller.Continue(),
+			writes: []string{updateStatus}, events: exceeded, status: doneStatus(completedAt(noon.Add(65*time.Second)),
+				failedPods(1), exitCode(3)), conditions: conditions,
 		},
 	})
 }
@@ -119,37 +148,50 @@ func TestReconcileFailedPodWithRetriesLeft(t *testing.T) {
 	runCases(t, map[string]reconcileCase{
 		"a failure is counted, and its Pod is not deleted before the delay": {
 			at: example(running, withBackoffLimit(1)), now: time.Minute, pod: pod(exited(3)), result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{retryingEvent}, status: runningStatus(failedPods(1), exitCode(3)), conditions: conditions, next: []string{patchPod},
+			writes: []string{updateStatus}, events: []string{retryingEvent},
+			status: runningStatus(failedPods(1), exitCode(3)), conditions: conditions, next: []string{patchPod},
 		},
 		"the Pod of a failure that an earlier process stored is deleted before the next Pod is created": {
-			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(exited(3)), writes: []string{patchPod, deletePod}, next: []string{createPod},
+			at: example(withBackoffLimit(1), retrying(1)), now: 70 * time.Second, pod: pod(exited(3)), writes: []string{
+				patchPod, deletePod,
+			}, next: []string{createPod},
 		},
 		"a failed Pod that is being deleted is released": {
-			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3), terminating), writes: []string{patchPod}, next: []string{createPod},
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3), terminating),
+			writes: []string{patchPod}, next: []string{createPod},
 		},
 		"a Pod that somebody deletes counts as a failure": {
-			at: example(running, withBackoffLimit(1)), now: time.Hour, pod: pod(exited(143), terminating), result: controller.Continue(), writes: []string{updateStatus},
+			at: example(running, withBackoffLimit(1)), now: time.Hour, pod: pod(exited(143), terminating),
+			result: controller.Continue(), writes: []string{updateStatus},
 			events: []string{"Warning PodDeleted default/example: " + deletedMessage + " " + retryingMessage, retryingEvent},
 			status: runningStatus(failedPods(1), exitCode(143)), conditions: conditions, next: []string{patchPod},
 		},
 		"a failed Pod that has just changed is read again before it is deleted": {
-			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3)), unobserved: func(f fixture) { f.changePod(touchPod) },
-			writes: []string{patchPod}, err: conflictError, next: []string{patchPod, deletePod},
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3)),
+			unobserved: func(f fixture) { f.changePod(touchPod) },
+			writes:     []string{patchPod}, err: conflictError, next: []string{patchPod, deletePod},
 		},
 		"a failed Pod that cannot be deleted is reported": {
-			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3), released), fail: map[string]error{"delete pods": errNoResponse},
-			writes: []string{deletePod, updateStatus}, err: deletePodError, events: []string{"Warning ReconcileError default/example: " + deletePodError},
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3), released),
+			fail:   map[string]error{"delete pods": errNoResponse},
+			writes: []string{deletePod, updateStatus}, err: deletePodError, events: []string{
+				"Warning ReconcileError default/example: " + deletePodError,
+			},
 			conditions: erroredConditions("Retrying", retryingMessage, deletePodError), next: []string{deletePod, updateStatus},
 		},
 		"the failure of the second Pod is counted as the second": {
-			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(4), withAttempt("1")), result: controller.Continue(),
-			writes: []string{updateStatus}, events: backoffLimitEvents(exit4Message), status: doneStatus(failedPods(2), exitCode(4)),
+			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(4), withAttempt("1")),
+			result: controller.Continue(),
+			writes: []string{updateStatus}, events: backoffLimitEvents(exit4Message),
+			status:     doneStatus(failedPods(2), exitCode(4)),
 			conditions: failedConditions("BackoffLimitExceeded", exit4Message),
 		},
 		"the largest number of attempts is reported correctly": {
-			at: example(running, withBackoffLimit(math.MaxInt32)), now: time.Minute, pod: pod(exited(3)), result: controller.Continue(),
+			at: example(running, withBackoffLimit(math.MaxInt32)), now: time.Minute, pod: pod(exited(3)),
+			result: controller.Continue(),
 			writes: []string{updateStatus}, events: []string{"Normal Retrying default/example: " + manyRetriesMessage},
-			status: runningStatus(failedPods(1), exitCode(3)), conditions: progressingConditions("Retrying", manyRetriesMessage), next: []string{patchPod},
+			status:     runningStatus(failedPods(1), exitCode(3)),
+			conditions: progressingConditions("Retrying", manyRetriesMessage), next: []string{patchPod},
 		},
 	})
 }
@@ -167,7 +209,8 @@ func TestReconcileFinishedAt(t *testing.T) {
 		},
 		"an At is Ready again after an earlier error of its deletion": {
 			at: example(succeeded, undeletable), now: time.Hour, writes: []string{updateStatus},
-			events: []string{"Normal CommandSucceeded default/example: " + endedMessage}, conditions: completeConditions(endedMessage),
+			events:     []string{"Normal CommandSucceeded default/example: " + endedMessage},
+			conditions: completeConditions(endedMessage),
 		},
 		"a finished At without its Pod does not change": {
 			at: example(succeeded), now: time.Hour,
@@ -182,8 +225,12 @@ func TestReconcileFinishedAt(t *testing.T) {
 			at: example(failed), now: time.Hour, pod: pod(released, unowned),
 		},
 		"a Pod of an outdated process that cannot be deleted is reported": {
-			at: example(failed), now: time.Hour, pod: pod(released), fail: map[string]error{"delete pods": errNoResponse}, err: deletePodError,
-			writes: []string{deletePod, updateStatus}, events: []string{"Warning ReconcileError default/example: " + deletePodError},
+			at: example(failed), now: time.Hour, pod: pod(released), fail: map[string]error{
+				"delete pods": errNoResponse,
+			}, err: deletePodError,
+			writes: []string{deletePod, updateStatus}, events: []string{
+				"Warning ReconcileError default/example: " + deletePodError,
+			},
 			conditions: failedWith(deletePodError), next: []string{deletePod, updateStatus},
 		},
 		"a finished At of v1alpha1 without times keeps its status": {
@@ -208,8 +255,12 @@ func TestReconcileFinishedAt(t *testing.T) {
 			writes: []string{deleteAt}, err: controller.AwaitDeletion().Error(),
 		},
 		"an At that cannot be deleted is reported": {
-			at: example(failed, withTTL(0)), now: time.Hour, fail: map[string]error{"delete ats": errNoResponse}, err: deleteAtError,
-			writes: []string{deleteAt, updateStatus}, events: []string{"Warning ReconcileError default/example: " + deleteAtError},
+			at: example(failed, withTTL(0)), now: time.Hour, fail: map[string]error{
+				"delete ats": errNoResponse,
+			}, err: deleteAtError,
+			writes: []string{deleteAt, updateStatus}, events: []string{
+				"Warning ReconcileError default/example: " + deleteAtError,
+			},
 			conditions: failedWith(deleteAtError), next: []string{deleteAt, updateStatus},
 		},
 	})

@@ -39,7 +39,9 @@ type connection struct {
 	err      error
 }
 
-func newConnections(known func(namespace, name string) (controller.Versioned, error), secrets coreclient.SecretsGetter) *connections {
+func newConnections(
+	known func(namespace, name string) (controller.Versioned, error), secrets coreclient.SecretsGetter,
+) *connections {
 	return &connections{known: known, secrets: secrets, read: map[controller.Key]connection{}}
 }
 

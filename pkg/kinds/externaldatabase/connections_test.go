@@ -38,7 +38,8 @@ func TestReconcileReadsConnectionSecretOncePerVersion(t *testing.T) {
 }
 
 func TestConnectionIsForgottenWithItsLastReference(t *testing.T) {
-	before, elsewhere := example(known), example(known, func(db *v1alpha1.ExternalDatabase) { db.Spec.ConnectionSecretRef.Name = "other" })
+	before := example(known)
+	elsewhere := example(known, func(db *v1alpha1.ExternalDatabase) { db.Spec.ConnectionSecretRef.Name = "other" })
 	another := example(func(db *v1alpha1.ExternalDatabase) { db.Name, db.UID = "another", "another-uid" })
 	for name, c := range map[string]struct {
 		now   []runtime.Object // the ExternalDatabases in the cache at the time of the event
@@ -61,7 +62,9 @@ func TestConnectionIsForgottenWithItsLastReference(t *testing.T) {
 			now: []runtime.Object{another}, event: func(h cache.ResourceEventHandler) { h.OnDelete(before) }, kept: true,
 		},
 		"a change to another Secret keeps the connection of another ExternalDatabase": {
-			now: []runtime.Object{another, elsewhere}, event: func(h cache.ResourceEventHandler) { h.OnUpdate(before, elsewhere) }, kept: true,
+			now: []runtime.Object{another, elsewhere}, event: func(h cache.ResourceEventHandler) {
+				h.OnUpdate(before, elsewhere)
+			}, kept: true,
 		},
 		"an event of another type keeps the connection": {
 			event: func(h cache.ResourceEventHandler) { h.OnDelete("?"); h.OnUpdate("?", "?") }, kept: true,
@@ -87,7 +90,9 @@ func TestConnectionsLimitSizePerNamespace(t *testing.T) {
 	c := newConnections(nil, nil)
 	for n := range 100 {
 		for _, namespace := range []string{"a", "b"} {
-			c.keep(controller.Key{Namespace: namespace, Name: fmt.Sprint(n)}, connection{settings: postgresql.Settings{CA: make([]byte, 190<<10)}})
+			c.keep(controller.Key{Namespace: namespace, Name: fmt.Sprint(n)}, connection{
+				settings: postgresql.Settings{CA: make([]byte, 190<<10)},
+			})
 		}
 	}
 	sizes := map[string]int{}

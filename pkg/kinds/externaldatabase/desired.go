@@ -16,10 +16,16 @@ import (
 
 // desiredSecret returns the Secret of the owner, with the host, port, sslmode and ca of admin. An existing
 // Secret keeps its own login and password, unless they are rotated: see credentials.Keep.
-func desiredSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings, login generation, record credentials.Record) *corev1.Secret {
-	labels := map[string]string{"app.kubernetes.io/name": "externaldatabase", "app.kubernetes.io/instance": instance(db.Name)}
+func desiredSecret(
+	db *v1alpha1.ExternalDatabase, admin postgresql.Settings, login generation, record credentials.Record,
+) *corev1.Secret {
+	labels := map[string]string{
+		"app.kubernetes.io/name": "externaldatabase", "app.kubernetes.io/instance": instance(db.Name),
+	}
 	pods.CopyPlatformLabels(labels, db)
-	secret := credentials.Secret(metav1.ObjectMeta{Namespace: db.Namespace, Name: credentials.Name(db.Name), Labels: labels}, credentials.Connection{
+	secret := credentials.Secret(metav1.ObjectMeta{
+		Namespace: db.Namespace, Name: credentials.Name(db.Name), Labels: labels,
+	}, credentials.Connection{
 		Username: login.name, Host: admin.Host, Port: strconv.Itoa(int(admin.Port)), Database: db.Spec.DatabaseName,
 		TLSMode: string(admin.Mode), CA: admin.CA,
 	}, login.password)
@@ -58,7 +64,8 @@ func instance(name string) string {
 func desiredDatabase(db *v1alpha1.ExternalDatabase, login generation) postgresql.Want {
 	want := postgresql.Want{
 		Mark:     postgresql.Mark{Namespace: db.Namespace, Name: db.Name, UID: string(db.UID)},
-		Database: db.Spec.DatabaseName, Owner: db.Owner(), Alternates: credentials.Alternates(db.Owner()), Login: login.name, Password: login.password,
+		Database: db.Spec.DatabaseName, Owner: db.Owner(), Alternates: credentials.Alternates(db.Owner()),
+		Login: login.name, Password: login.password,
 		ID: postgresql.ID(db.Status.ExternalID),
 	}
 	for _, name := range db.Spec.Extensions {

@@ -38,19 +38,26 @@ func TestReconcileExternalDatabase(t *testing.T) {
 		retry   time.Duration
 	}{
 		"creates the Secret and writes the status before it calls the server": {
-			db: example(func(db *v1alpha1.ExternalDatabase) { db.Finalizers = nil }), secrets: []runtime.Object{connectionSecret()},
-			writes: []string{patchFinalizers, createSecret, updateStatus}, phase: "Pending", reason: "Creating", err: `about to create role "clerk"`,
+			db: example(func(db *v1alpha1.ExternalDatabase) { db.Finalizers = nil }), secrets: []runtime.Object{
+				connectionSecret(),
+			},
+			writes: []string{patchFinalizers, createSecret, updateStatus}, phase: "Pending", reason: "Creating",
+			err: `about to create role "clerk"`,
 		},
 		"creates the database after the status names the Secret": {
 			db: example(bound), secrets: both, calls: []string{"exists", "create", "close"}, writes: []string{updateStatus},
 			phase: "Ready", reason: "Available", id: "1/2",
 		},
 		"keeps the host in the Secret while the server on another host fails": {
-			db: example(known), secrets: bothOnOtherHost, server: &fakeServer{exists: broken}, calls: checked, writes: []string{updateStatus},
+			db: example(known), secrets: bothOnOtherHost, server: &fakeServer{
+				exists: broken,
+			}, calls: checked, writes: []string{updateStatus},
 			phase: "Pending", reason: "ServerError", id: "1/2", err: "the connection was lost",
 		},
 		"changes the host in the Secret if the server on another host has the database": {
-			db: example(known), secrets: bothOnOtherHost, server: current(), calls: checked, writes: []string{patchSecret, updateStatus},
+			db: example(known), secrets: bothOnOtherHost, server: current(), calls: checked, writes: []string{
+				patchSecret, updateStatus,
+			},
 			phase: "Ready", reason: "Available", id: "1/2",
 		},
 		"checks a current database and changes nothing": {
@@ -64,12 +71,14 @@ func TestReconcileExternalDatabase(t *testing.T) {
 			server: current(), calls: checked, writes: []string{updateStatus}, phase: "Ready", reason: "Available", id: "1/2",
 		},
 		"updates a database that differs from its desired state": {
-			db: example(known), secrets: both, server: &fakeServer{found: postgresql.Found{ID: "1/2"}}, calls: updated, writes: []string{updateStatus},
-			phase: "Ready", reason: "Available", id: "1/2",
+			db: example(known), secrets: both, server: &fakeServer{found: postgresql.Found{ID: "1/2"}}, calls: updated,
+			writes: []string{updateStatus},
+			phase:  "Ready", reason: "Available", id: "1/2",
 		},
 		"updates a database whose ID was not recorded": {
-			db: example(bound), secrets: both, server: &fakeServer{found: postgresql.Found{ID: "1/2"}}, calls: updated, writes: []string{updateStatus},
-			phase: "Ready", reason: "Available", id: "1/2",
+			db: example(bound), secrets: both, server: &fakeServer{found: postgresql.Found{ID: "1/2"}}, calls: updated,
+			writes: []string{updateStatus},
+			phase:  "Ready", reason: "Available", id: "1/2",
 		},
 		"reports a missing database and does not create it again": {
 			db: example(known), secrets: both, calls: checked, writes: []string{updateStatus},
@@ -84,31 +93,41 @@ func TestReconcileExternalDatabase(t *testing.T) {
 			phase: "Failed", reason: "DatabaseGone", id: "1/2", err: `database "orders" (1/2) was not found`,
 		},
 		"records the new ID of a database that moved with its server": {
-			db: example(known), secrets: both, server: &fakeServer{found: postgresql.Found{ID: "5/6", Current: true}}, calls: checked, writes: []string{updateStatus},
+			db: example(known), secrets: both, server: &fakeServer{found: postgresql.Found{ID: "5/6", Current: true}},
+			calls: checked, writes: []string{updateStatus},
 			phase: "Ready", reason: "Available", id: "5/6",
 		},
 		"waits for the connection Secret and creates nothing": {
-			db: example(), writes: []string{updateStatus}, phase: "Pending", reason: "DependencyMissing", err: "Waiting for Secret server", retry: 5 * time.Second,
+			db: example(), writes: []string{updateStatus}, phase: "Pending", reason: "DependencyMissing",
+			err: "Waiting for Secret server", retry: 5 * time.Second,
 		},
 		"rejects an empty connection Secret": {
 			db: example(), secrets: []runtime.Object{connectionSecret(withoutData)}, writes: []string{updateStatus},
 			phase: "Failed", reason: "InvalidConnectionSecret", err: "connection Secret server is invalid",
 		},
 		"does not change a Secret that it does not own": {
-			db: example(), secrets: []runtime.Object{connectionSecret(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop-credentials"}}},
-			writes: []string{createSecret, updateStatus}, phase: "Failed", reason: "NameConflict", err: "Secret default/shop-credentials already exists",
+			db: example(), secrets: []runtime.Object{
+				connectionSecret(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop-credentials"}},
+			},
+			writes: []string{createSecret, updateStatus}, phase: "Failed", reason: "NameConflict",
+			err:   "Secret default/shop-credentials already exists",
 			retry: 30 * time.Second, // as for the child of every kind
 		},
 		"reports a check that fails": {
-			db: example(known), secrets: both, server: &fakeServer{exists: broken}, calls: checked, writes: []string{updateStatus},
+			db: example(known), secrets: both, server: &fakeServer{exists: broken}, calls: checked, writes: []string{
+				updateStatus,
+			},
 			phase: "Pending", reason: "ServerError", id: "1/2", err: "the connection was lost",
 		},
 		"reports a creation that fails and records the ID of the database": {
-			db: example(bound), secrets: both, server: &fakeServer{create: broken}, calls: []string{"exists", "create", "close"}, writes: []string{updateStatus},
+			db: example(bound), secrets: both, server: &fakeServer{create: broken}, calls: []string{
+				"exists", "create", "close",
+			}, writes: []string{updateStatus},
 			phase: "Pending", reason: "ServerError", id: "1/2", err: "the connection was lost",
 		},
 		"reports an update that fails": {
-			db: example(known), secrets: both, server: &fakeServer{found: postgresql.Found{ID: "1/2"}, update: broken}, calls: updated, writes: []string{updateStatus},
+			db: example(known), secrets: both, server: &fakeServer{found: postgresql.Found{ID: "1/2"}, update: broken},
+			calls: updated, writes: []string{updateStatus},
 			phase: "Pending", reason: "ServerError", id: "1/2", err: "the connection was lost",
 		},
 	} {
@@ -131,7 +150,9 @@ func TestReconcileExternalDatabase(t *testing.T) {
 			if len(c.calls) > 0 {
 				controllertest.Equal(t, "desired state", postgresql.Want{
 					Mark:     postgresql.Mark{Namespace: "default", Name: "shop", UID: "shop-uid"},
-					Database: "orders", Owner: "clerk", Alternates: []string{"clerk-login1", "clerk-login2"}, Login: "clerk", Password: string(f.secret().Data["password"]),
+					Database: "orders", Owner: "clerk", Alternates: []string{
+						"clerk-login1", "clerk-login2",
+					}, Login: "clerk", Password: string(f.secret().Data["password"]),
 					Extensions: []string{"citext"}, ID: postgresql.ID(c.db.Status.ExternalID),
 				}, f.server.want)
 			}
@@ -144,7 +165,8 @@ func TestReconcileExternalDatabase(t *testing.T) {
 // orphaned.
 func TestReconcileAdoptsReleasedSecret(t *testing.T) {
 	created := createdSecret(t)
-	f := newFixture(t, &fakeServer{exists: errors.New("the connection was lost")}, example(known), connectionSecret(), orphanedSecret(created))
+	f := newFixture(t, &fakeServer{exists: errors.New("the connection was lost")}, example(known), connectionSecret(),
+		orphanedSecret(created))
 	r := f.Reconcile()
 	controllertest.ErrorContains(t, "the connection was lost", r.Err)
 	controllertest.Equal(t, "writes", []string{patchSecret, updateStatus}, r.Writes)
@@ -162,19 +184,36 @@ func TestServerErrorSetsConditions(t *testing.T) {
 		message  string // a part of the message
 		postpone bool
 	}{
-		postgresql.Other:       {reason: "ServerError", phase: "Pending", message: "using the server in Secret server"},
-		postgresql.Busy:        {postpone: true},
-		postgresql.Silent:      {reason: "ServerUnreachable", phase: "Pending", message: "The operator retries at least every 30s."},
-		postgresql.Away:        {reason: "ServerUnreachable", phase: "Pending", message: "The operator retries at least every 30s."},
-		postgresql.Forbidden:   {reason: "HostNotAllowed", phase: "Failed", stalled: true, message: "administrator"},
-		postgresql.Untrusted:   {reason: "ServerNotTrusted", phase: "Failed", stalled: true, message: "in Secret server, set ca"},
-		postgresql.Unverified:  {reason: reasonUntrusted, phase: "Failed", stalled: true, message: "set sslmode to"},
-		postgresql.Refused:     {reason: "LoginRefused", phase: "Failed", stalled: true, message: "username and password in Secret server"},
-		postgresql.Denied:      {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "CREATEROLE and CREATEDB"},
-		postgresql.Uninherited: {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "set INHERIT on the role in Secret server"},
-		postgresql.Unlisted:    {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "ask a superuser of the server to create the extension"},
-		postgresql.Taken:       {reason: "NameConflict", phase: "Failed", stalled: true, message: `server to run: COMMENT ON ROLE "clerk-login1" IS`},
-		postgresql.Protected:   {reason: "RoleProtected", phase: "Failed", stalled: true, message: "with another spec.owner instead"},
+		postgresql.Other: {reason: "ServerError", phase: "Pending", message: "using the server in Secret server"},
+		postgresql.Busy:  {postpone: true},
+		postgresql.Silent: {
+			reason: "ServerUnreachable", phase: "Pending", message: "The operator retries at least every 30s.",
+		},
+		postgresql.Away: {
+			reason: "ServerUnreachable", phase: "Pending", message: "The operator retries at least every 30s.",
+		},
+		postgresql.Forbidden: {reason: "HostNotAllowed", phase: "Failed", stalled: true, message: "administrator"},
+		postgresql.Untrusted: {
+			reason: "ServerNotTrusted", phase: "Failed", stalled: true, message: "in Secret server, set ca",
+		},
+		postgresql.Unverified: {reason: reasonUntrusted, phase: "Failed", stalled: true, message: "set sslmode to"},
+		postgresql.Refused: {
+			reason: "LoginRefused", phase: "Failed", stalled: true, message: "username and password in Secret server",
+		},
+		postgresql.Denied: {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "CREATEROLE and CREATEDB"},
+		postgresql.Uninherited: {
+			reason: "PermissionDenied", phase: "Failed", stalled: true, message: "set INHERIT on the role in Secret server",
+		},
+		postgresql.Unlisted: {
+			reason: "PermissionDenied", phase: "Failed", stalled: true, message: "ask a superuser of the server to " +
+				"create the extension",
+		},
+		postgresql.Taken: {
+			reason: "NameConflict", phase: "Failed", stalled: true, message: `server to run: COMMENT ON ROLE "clerk-login1" IS`,
+		},
+		postgresql.Protected: {
+			reason: "RoleProtected", phase: "Failed", stalled: true, message: "with another spec.owner instead",
+		},
 		postgresql.Kept: {
 			reason: "PasswordUnknown", phase: "Failed", stalled: true,
 			message: "kubectl -n default annotate externaldatabase shop windlass.dev/rotate-credentials=handed-over --overwrite",
@@ -220,7 +259,8 @@ func TestReconcileRejectsPasswordThatIsNotPrintableASCII(t *testing.T) {
 			s := createdSecret(t)
 			s.Data["password"] = []byte(password)
 			f := newFixture(t, nil, example(known), connectionSecret(), s)
-			controllertest.ErrorContains(t, "the password in Secret shop-credentials contains a character that is not printable ASCII", f.Reconcile().Err)
+			controllertest.ErrorContains(t, "the password in Secret shop-credentials contains a character that is "+
+				"not printable ASCII", f.Reconcile().Err)
 			controllertest.Equal(t, "reason", "InvalidPassword", f.ready().Reason)
 			controllertest.Equal(t, "calls", nil, f.server.calls)
 		})
@@ -230,7 +270,9 @@ func TestReconcileRejectsPasswordThatIsNotPrintableASCII(t *testing.T) {
 func TestPasswordChangeDuringReconcileSetsNotReady(t *testing.T) {
 	for name, change := range map[string]func(*fixture){
 		"a user changes the password": func(f *fixture) {
-			kindtest.Change(f.Cluster, "default", "shop-credentials", func(s *corev1.Secret) { s.Data["password"] = []byte("another") })
+			kindtest.Change(f.Cluster, "default", "shop-credentials", func(s *corev1.Secret) {
+				s.Data["password"] = []byte("another")
+			})
 		},
 		"a user deletes the Secret": func(f *fixture) { f.Remove(f.secret()) },
 	} {
@@ -242,7 +284,8 @@ func TestPasswordChangeDuringReconcileSetsNotReady(t *testing.T) {
 				change(f)
 				f.Observe()
 			}
-			controllertest.ErrorContains(t, "The password in Secret shop-credentials has changed. The operator is about to set it on the server.", f.Reconcile().Err)
+			controllertest.ErrorContains(t, "The password in Secret shop-credentials has changed. The operator is "+
+				"about to set it on the server.", f.Reconcile().Err)
 			controllertest.Equal(t, "Ready", metav1.ConditionFalse, f.ready().Status)
 			controllertest.Equal(t, "reason", "PasswordChanged", f.ready().Reason)
 			f.server.onExists = nil
@@ -254,12 +297,17 @@ func TestPasswordChangeDuringReconcileSetsNotReady(t *testing.T) {
 }
 
 func TestDesiredSecretContainsConnectionSettings(t *testing.T) {
-	admin := postgresql.Settings{Host: "db.example.com", Port: 6432, Username: "admin", Password: "canary", Mode: postgresql.VerifyFull, CA: []byte("certificate")}
+	admin := postgresql.Settings{
+		Host: "db.example.com", Port: 6432, Username: "admin", Password: "canary", Mode: postgresql.VerifyFull,
+		CA: []byte("certificate"),
+	}
 	db := example(func(db *v1alpha1.ExternalDatabase) { db.Name, db.Spec.Owner = strings.Repeat("x", 64), "" })
 	s := desiredSecret(db, admin, generation{"orders", "secret"}, credentials.Record{})
 	controllertest.Equal(t, "data", map[string]string{
-		"username": "orders", "password": "secret", "host": "db.example.com", "port": "6432", "dbname": "orders", "sslmode": "verify-full", "ca": "certificate",
-		"uri": "postgresql://orders:secret@db.example.com:6432/orders?sslmode=verify-full", "pgpass": "db.example.com:6432:orders:orders:secret\n",
+		"username": "orders", "password": "secret", "host": "db.example.com", "port": "6432", "dbname": "orders",
+		"sslmode": "verify-full", "ca": "certificate",
+		"uri":    "postgresql://orders:secret@db.example.com:6432/orders?sslmode=verify-full",
+		"pgpass": "db.example.com:6432:orders:orders:secret\n",
 	}, text(s.Data))
 	for key, value := range s.Labels {
 		if len(value) > 63 {

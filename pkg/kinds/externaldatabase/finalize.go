@@ -30,7 +30,8 @@ func (r *reconciler) deleteDatabase(ctx context.Context, db *v1alpha1.ExternalDa
 		return err
 	}
 	failed := func(err error) error {
-		return fmt.Errorf("deleting role %q and database %q (to keep them, set deletionPolicy to Retain): %w", db.Owner(), db.Spec.DatabaseName, err)
+		return fmt.Errorf("deleting role %q and database %q (to keep them, set deletionPolicy to Retain): %w",
+			db.Owner(), db.Spec.DatabaseName, err)
 	}
 	admin, err := r.lastConnection(ctx, db)
 	switch {
@@ -66,7 +67,8 @@ func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatab
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading ExternalDatabase %s/%s before its database is deleted: %w", db.Namespace, db.Name, err)
+		return false, fmt.Errorf("reading ExternalDatabase %s/%s before its database is deleted: %w", db.Namespace,
+			db.Name, err)
 	}
 	if goes, err := r.goesWithVolume(ctx, live); err != nil || goes {
 		return false, err
@@ -88,7 +90,8 @@ func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatab
 // the database. The ExternalDatabase has the finalizer orphan while its Secret is being orphaned.
 // Afterwards the Secret has no owner reference.
 func saysDelete(db *v1alpha1.ExternalDatabase) bool {
-	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete && !slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
+	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete &&
+		!slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
 // lastConnection returns the settings in the connection Secret or, if the Secret was deleted, the settings

@@ -28,7 +28,10 @@ const (
 // example returns an ExternalDatabase with the defaults of the schema, after the given changes.
 func example(changes ...func(*v1alpha1.ExternalDatabase)) *v1alpha1.ExternalDatabase {
 	db := &v1alpha1.ExternalDatabase{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "shop-uid", ResourceVersion: "1", Generation: 1, Finalizers: []string{finalizerName}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "shop", UID: "shop-uid", ResourceVersion: "1", Generation: 1,
+			Finalizers: []string{finalizerName},
+		},
 		Spec: v1alpha1.ExternalDatabaseSpec{
 			ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "orders", Owner: "clerk",
 			Extensions: []v1alpha1.ExtensionName{"citext"}, DeletionPolicy: v1alpha1.DeletionDelete,
@@ -73,7 +76,9 @@ func orphaning(db *v1alpha1.ExternalDatabase) {
 func connectionSecret(changes ...func(*corev1.Secret)) *corev1.Secret {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "server", UID: "server-uid", ResourceVersion: "7"},
-		Data:       map[string][]byte{"host": []byte("db.example.com"), "username": []byte("admin"), "password": []byte("secret")},
+		Data: map[string][]byte{
+			"host": []byte("db.example.com"), "username": []byte("admin"), "password": []byte("secret"),
+		},
 	}
 	for _, change := range changes {
 		change(s)
@@ -89,7 +94,8 @@ func withoutData(s *corev1.Secret) { s.Data = nil }
 
 // adminSettings is the content of the connection Secret.
 var adminSettings = postgresql.Settings{
-	Host: "db.example.com", Port: 5432, Username: "admin", Password: "secret", Database: postgresql.DefaultDatabase, Mode: postgresql.VerifyFull,
+	Host: "db.example.com", Port: 5432, Username: "admin", Password: "secret", Database: postgresql.DefaultDatabase,
+	Mode: postgresql.VerifyFull,
 }
 
 // createdSecret returns the owner's Secret as an earlier reconcile created it.

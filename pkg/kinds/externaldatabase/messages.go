@@ -2,8 +2,8 @@ package externaldatabase
 
 import "windlass.dev/windlass/pkg/controller"
 
-// Messages declares the messages of ExternalDatabase: see docs/messages.md. {error} is the error of the connection or of
-// the server. No message has anything of the content of the connection Secret.
+// Messages declares the messages of ExternalDatabase: see docs/messages.md. {error} is the error of the connection or
+// of the server. No message has anything of the content of the connection Secret.
 var Messages = controller.NewCatalog("ExternalDatabase")
 
 // Reasons with several messages.
@@ -25,33 +25,46 @@ const keptAdvice = "{error}; the operator does not change this role: for a login
 	"ask the administrator of the server "
 
 var (
-	messageAvailable = Messages.Declare("Available", "The owner can connect to the database with what the Secret says.", "Nothing to do.")
-	messageMissing   = Messages.Declare(reasonMissing, "Waiting for Secret {secret}, which connectionSecretRef names, to be created.",
+	messageAvailable = Messages.Declare("Available", "The owner can connect to the database with what the Secret says.",
+		"Nothing to do.")
+	messageMissing = Messages.Declare(reasonMissing, "Waiting for Secret {secret}, which connectionSecretRef names, "+
+		"to be created.",
 		"Create the Secret, or correct spec.connectionSecretRef.")
 	messageDatabaseNotReady = Messages.Declare("DatabaseNotReady",
-		"Waiting for Database {database}, whose Secret connectionSecretRef names, to become Ready. Then the operator creates the role and the database.",
+		"Waiting for Database {database}, whose Secret connectionSecretRef names, to become Ready. Then the operator "+
+			"creates the role and the database.",
 		"Wait. If the Database does not become Ready, read its conditions.")
 	messageMissingAtDeletion = Messages.Declare(reasonMissing,
-		"Role {role} and database {database} cannot be deleted, because Secret {secret}, which connectionSecretRef names, was not found. Create the Secret again, or set deletionPolicy to Retain to keep the role and the database.",
+		"Role {role} and database {database} cannot be deleted, because Secret {secret}, which connectionSecretRef "+
+			"names, was not found. Create the Secret again, or set deletionPolicy to Retain to keep the role and the database.",
 		"Create the Secret again, or set spec.deletionPolicy to Retain.")
-	messageInvalidSecret   = Messages.Declare("InvalidConnectionSecret", "connection Secret {secret} is invalid: {error}", "Correct the key that the message names.")
+	messageInvalidSecret = Messages.Declare("InvalidConnectionSecret",
+		"connection Secret {secret} is invalid: {error}", "Correct the key that the message names.")
 	messageInvalidPassword = Messages.Declare("InvalidPassword",
-		"the server keeps its current password, because the password in Secret {secret} contains a character that is not printable ASCII, such as a line break; change the password, or delete the Secret to generate a new one",
+		"the server keeps its current password, because the password in Secret {secret} contains a character that is "+
+			"not printable ASCII, such as a line break; change the password, or delete the Secret to generate a new one",
 		"Change the password in the Secret, or delete the Secret.")
-	messagePasswordChanged = Messages.Declare("PasswordChanged", "The password in Secret {secret} has changed. The operator is about to set it on the server.", "Wait.")
-	messageCreating        = Messages.Declare(reasonCreating, "The operator is about to create role {role} and database {database}.", "Wait.")
-	messageRecreating      = Messages.Declare(reasonCreating, "The operator is about to create a new, empty database {database}, as annotation {annotation} requests.", "Wait.")
-	messageGone            = Messages.Declare("DatabaseGone",
-		"database {database} ({id}) was not found on the server in Secret {secret}; restore it under its name, or delete this ExternalDatabase; to create a new, empty database, set the annotation {annotation}={id} on this ExternalDatabase",
+	messagePasswordChanged = Messages.Declare("PasswordChanged", "The password in Secret {secret} has changed. The "+
+		"operator is about to set it on the server.", "Wait.")
+	messageCreating = Messages.Declare(reasonCreating, "The operator is about to create role {role} and "+
+		"database {database}.", "Wait.")
+	messageRecreating = Messages.Declare(reasonCreating, "The operator is about to create a new, empty database "+
+		"{database}, as annotation {annotation} requests.", "Wait.")
+	messageGone = Messages.Declare("DatabaseGone",
+		"database {database} ({id}) was not found on the server in Secret {secret}; restore it under its name, or "+
+			"delete this ExternalDatabase; to create a new, empty database, set the annotation {annotation}={id} on "+
+			"this ExternalDatabase",
 		"Restore the database, or decide to lose its data with the annotation.")
 )
 
 // Messages about a server that does not do what the operator asks.
 var (
 	messageSilent = Messages.Declare(reasonUnreachable,
-		"The connection to the server in {secret} failed: {error}. Check host, port and sslmode in the Secret, and whether the operator can reach the server. The operator retries at least every {time}.",
+		"The connection to the server in {secret} failed: {error}. Check host, port and sslmode in the Secret, and "+
+			"whether the operator can reach the server. The operator retries at least every {time}.",
 		"Check host, port and sslmode in the Secret, and the network.")
-	messageAway = Messages.Declare(reasonUnreachable, "The server in {secret} cannot process requests of the operator now: {error}. The operator retries at least every {time}.",
+	messageAway = Messages.Declare(reasonUnreachable, "The server in {secret} cannot process requests of the "+
+		"operator now: {error}. The operator retries at least every {time}.",
 		"Wait, or look at the server.")
 	messageUntrusted = Messages.Declare(reasonUntrusted,
 		"{error}; in {secret}, set ca to the certificate of the authority that signed the certificate of the server, "+
@@ -65,13 +78,21 @@ var (
 		"the plan does not log in to the server in Secret {connection}, because the password in Secret {secret} is stored "+
 			"for another host, port, sslmode or ca; check who wrote the connection, and plan without --connect",
 		"Only `kubectl windlass plan` says this. Check who wrote the connection, and plan without --connect.")
-	messageForbidden   = Messages.Declare("HostNotAllowed", "{error}; ask the administrator of the operator to allow the host, or change {secret}", "Change the host, or ask for the flag --external-database-allowed-hosts.")
-	messageRefused     = Messages.Declare("LoginRefused", "{error}; check username and password in {secret}, and pg_hba.conf on the server", "Correct username or password in the Secret, or pg_hba.conf.")
-	messageDenied      = Messages.Declare(reasonDenied, "{error}; set CREATEROLE and CREATEDB on the role in {secret}; to end sessions of other roles, grant it pg_signal_backend; from PostgreSQL 16 on, to manage a role that another role created, grant it this role WITH ADMIN OPTION", "Give the role of the operator the right that is missing.")
-	messageUninherited = Messages.Declare(reasonDenied, "{error}; set INHERIT on the role in {secret}", "Run ALTER ROLE … INHERIT on the server.")
-	messageUnlisted    = Messages.Declare(reasonDenied, "{error}; ask a superuser of the server to create the extension, or remove it from the spec", "Create the extension as a superuser, or remove it from spec.extensions.")
-	messageTaken       = Messages.Declare(reasonTaken, "{error}; create an ExternalDatabase with {other names} instead", "Choose other names.")
-	messageHandOver    = Messages.Declare(reasonTaken,
+	messageForbidden = Messages.Declare("HostNotAllowed", "{error}; ask the administrator of the operator to allow "+
+		"the host, or change {secret}", "Change the host, or ask for the flag --external-database-allowed-hosts.")
+	messageRefused = Messages.Declare("LoginRefused", "{error}; check username and password in {secret}, and "+
+		"pg_hba.conf on the server", "Correct username or password in the Secret, or pg_hba.conf.")
+	messageDenied = Messages.Declare(reasonDenied, "{error}; set CREATEROLE and CREATEDB on the role in "+
+		"{secret}; to end sessions of other roles, grant it pg_signal_backend; from PostgreSQL 16 on, to manage a "+
+		"role that another role created, grant it this role WITH ADMIN OPTION",
+		"Give the role of the operator the right that is missing.")
+	messageUninherited = Messages.Declare(reasonDenied, "{error}; set INHERIT on the role in {secret}",
+		"Run ALTER ROLE … INHERIT on the server.")
+	messageUnlisted = Messages.Declare(reasonDenied, "{error}; ask a superuser of the server to create the "+
+		"extension, or remove it from the spec", "Create the extension as a superuser, or remove it from spec.extensions.")
+	messageTaken = Messages.Declare(reasonTaken, "{error}; create an ExternalDatabase with {other names} instead",
+		"Choose other names.")
+	messageHandOver = Messages.Declare(reasonTaken,
 		"{error}; create an ExternalDatabase with {other names} instead or, to hand over what exists with its password and "+
 			"rights, ask the administrator of the server to run: {statements}",
 		"Choose other names, or run the statements.")
@@ -86,22 +107,30 @@ var (
 	messageKeptOut = Messages.Declare(reasonKept,
 		keptAdvice+"to set a new password and to run: {statement}; then put the password into Secret {secret}, key password",
 		"Rotate the credentials, or run the statement and put the new password of the role into the Secret.")
-	messageReplaced    = Messages.Declare("ServerReplaced", "{error}; check whether {secret} names the right server; for a new database, set deletionPolicy to Retain, delete this ExternalDatabase and create it again", "Correct the Secret, or create the ExternalDatabase again.")
-	messageRejected    = Messages.Declare("Rejected", "{error}; change the spec, {secret}, or the configuration of the server", "Correct what the error names.")
-	messageServerError = Messages.Declare("ServerError", "using the server in {secret}: {error}", "The operator retries. If the error stays, look at the log of the server.")
+	messageReplaced = Messages.Declare("ServerReplaced", "{error}; check whether {secret} names the right server; "+
+		"for a new database, set deletionPolicy to Retain, delete this ExternalDatabase and create it again",
+		"Correct the Secret, or create the ExternalDatabase again.")
+	messageRejected = Messages.Declare("Rejected", "{error}; change the spec, {secret}, or the configuration "+
+		"of the server", "Correct what the error names.")
+	messageServerError = Messages.Declare("ServerError", "using the server in {secret}: {error}",
+		"The operator retries. If the error stays, look at the log of the server.")
 )
 
 // Messages about a rotation. They are in Events and in status.credentials.waitingFor.
 var (
 	messageRotated = Messages.Declare("CredentialsRotated",
-		"Secret {secret} has login {login} and a new password. The former login {former} works until no known client uses it and the grace period has ended.",
+		"Secret {secret} has login {login} and a new password. The former login {former} works until no known client "+
+			"uses it and the grace period has ended.",
 		"Nothing to do for Apps. Restart other clients that read the Secret only when they start.")
-	messageRetired = Messages.Declare("FormerLoginRetired", "The former login {former} cannot log in any more. The operator has closed its connections.",
+	messageRetired = Messages.Declare("FormerLoginRetired", "The former login {former} cannot log in any more. The "+
+		"operator has closed its connections.",
 		"Nothing to do. A client that fails now has to read the Secret again.")
-	messageRotationBlocked = Messages.Declare(reasonBlocked, "The rotation of the credentials failed: {error}. The login in Secret {secret} still works.",
+	messageRotationBlocked = Messages.Declare(reasonBlocked, "The rotation of the credentials failed: {error}. The "+
+		"login in Secret {secret} still works.",
 		"Correct the cause. The operator retries.")
 	messageRotationTaken = Messages.Declare(reasonBlocked,
-		"The rotation of the credentials needs a login whose name is in use: {error}. If nobody else needs this role, hand it "+
+		"The rotation of the credentials needs a login whose name is in use: {error}. If nobody else needs this "+
+			"role, hand it "+
 			"over: it gets another password, loses its attributes, and becomes a member of the owner. For that, ask the "+
 			"administrator of the server to run: {statement}",
 		"Run the statement if nobody else needs the role. Otherwise, create an ExternalDatabase with another spec.owner.")

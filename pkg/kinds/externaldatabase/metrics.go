@@ -7,18 +7,21 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// The host of a server must not be a label: it comes from a Secret of a tenant. The label server is an entry of the flag
+// The host of a server must not be a label: it comes from a Secret of a tenant. The label server is an entry of the
+// flag
 // --external-database-allowed-hosts, which the administrator of the operator sets.
 var (
 	requestDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Name:           "windlass_postgresql_request_duration_seconds",
-		Help:           "Duration of logins and statements on PostgreSQL servers, by the entry of --external-database-allowed-hosts that allows the server (or unlisted).",
+		Name: "windlass_postgresql_request_duration_seconds",
+		Help: "Duration of logins and statements on PostgreSQL servers, by the entry of " +
+			"--external-database-allowed-hosts that allows the server (or unlisted).",
 		Buckets:        []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30},
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"server"})
 	logins = metrics.NewCounterVec(&metrics.CounterOpts{
-		Name:           "windlass_postgresql_logins_total",
-		Help:           "Logins to PostgreSQL servers by the entry of --external-database-allowed-hosts that allows the server (or unlisted), role (administrator or owner) and result (success, refused, silent or failed).",
+		Name: "windlass_postgresql_logins_total",
+		Help: "Logins to PostgreSQL servers by the entry of --external-database-allowed-hosts that allows " +
+			"the server (or unlisted), role (administrator or owner) and result (success, refused, silent or failed).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"server", "role", "result"})
 )

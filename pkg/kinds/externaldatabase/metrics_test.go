@@ -27,7 +27,8 @@ func TestRequestsToServersAreMeasured(t *testing.T) {
 		Observe(r)
 	}
 	response := httptest.NewRecorder()
-	legacyregistry.Handler().ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	legacyregistry.Handler().ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics",
+		nil))
 	for _, want := range []string{
 		`windlass_postgresql_logins_total{result="success",role="owner",server="measured.example.com"} 1`,
 		`windlass_postgresql_logins_total{result="refused",role="administrator",server="measured.example.com"} 1`,

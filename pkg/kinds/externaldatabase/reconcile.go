@@ -116,8 +116,8 @@ func (r *reconciler) connection(ctx context.Context, p *scope) (err error) {
 }
 
 // awaitDatabase waits while the Database starts whose Secret connectionSecretRef names. A connection before the server
-// responds times out, and package postgresql then makes no further connection for up to 30 s. awaitDatabase does not wait
-// for a Database that is Degraded, paused or being deleted, because its server may respond.
+// responds times out, and package postgresql then makes no further connection for up to 30 s. awaitDatabase does not
+// wait for a Database that is Degraded, paused or being deleted, because its server may respond.
 func (r *reconciler) awaitDatabase(_ context.Context, p *scope) error {
 	if p.db.Status.ExternalID != "" {
 		return nil // the server has the database
@@ -141,7 +141,8 @@ func (r *reconciler) awaitDatabase(_ context.Context, p *scope) error {
 func (r *reconciler) readSecret(ctx context.Context, p *scope) error {
 	secrets := r.secretsOf(p)
 	secret, err := secrets.Cache.Get(p.db.Namespace, credentials.Name(p.db.Name))
-	if err != nil || !p.owner.Owns(secret) || secret.DeletionTimestamp != nil || len(secret.Data[credentials.KeyPassword]) == 0 {
+	if err != nil || !p.owner.Owns(secret) || secret.DeletionTimestamp != nil ||
+		len(secret.Data[credentials.KeyPassword]) == 0 {
 		if secret, err = secrets.Ensure(ctx, p.owner, newSecret(p.db, p.admin), nil); err != nil {
 			return err
 		}

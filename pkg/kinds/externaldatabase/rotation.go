@@ -17,7 +17,9 @@ type generation struct{ name, password string }
 
 // generationIn returns the generation in the owner's Secret.
 func generationIn(db *v1alpha1.ExternalDatabase, secret *corev1.Secret) generation {
-	return generation{credentials.LoginIn(secret, db.Owner(), recordedLogin(db)), string(secret.Data[credentials.KeyPassword])}
+	return generation{
+		credentials.LoginIn(secret, db.Owner(), recordedLogin(db)), string(secret.Data[credentials.KeyPassword]),
+	}
 }
 
 // rotation is the state of a rotation in one reconcile.
@@ -27,8 +29,8 @@ type rotation struct {
 	next *generation
 }
 
-// rotate continues a rotation, or begins a rotation that is due. previous is the login before the last rotation, while it
-// can log in, or "". The database stays Ready if a rotation fails, because the login in the Secret works.
+// rotate continues a rotation, or begins a rotation that is due. previous is the login before the last rotation, while
+// it can log in, or "". The database stays Ready if a rotation fails, because the login in the Secret works.
 func (r *reconciler) rotate(ctx context.Context, p *scope, server server, previous string) error {
 	now, of := r.clock.Now(), &p.rotation
 	of.Schedule, of.Record, of.Previous = scheduleOf(p.db), credentials.RecordOf(p.secret, now), previous

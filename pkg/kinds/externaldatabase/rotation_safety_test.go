@@ -18,8 +18,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// TestRotationSurvivesLostRequests loses each request of a rotation, before or after it took effect. The Secret always has
-// a login and a password that the server accepted, and the rotation happens once.
+// TestRotationSurvivesLostRequests loses each request of a rotation, before or after it took effect. The Secret always
+// has a login and a password that the server accepted, and the rotation happens once.
 func TestRotationSurvivesLostRequests(t *testing.T) {
 	lost := apierrors.NewInternalError(errors.New("the response was lost"))
 	for name, resource := range map[string][2]string{
@@ -42,7 +42,8 @@ func TestRotationSurvivesLostRequests(t *testing.T) {
 			controllertest.Equal(t, "login", "clerk-login1", string(secret.Data["username"]))
 			controllertest.Equal(t, "request that was carried out", "1", secret.Annotations[credentials.RotateAnnotation])
 			controllertest.Equal(t, "login in the status", "clerk-login1", f.Object().Status.Credentials.Username)
-			controllertest.Equal(t, "password that the server got", string(secret.Data["password"]), f.server.passwords["clerk-login1"])
+			controllertest.Equal(t, "password that the server got", string(secret.Data["password"]),
+				f.server.passwords["clerk-login1"])
 		})
 	}
 }
@@ -66,13 +67,19 @@ func TestRotationChangesNothingWithOutdatedCache(t *testing.T) {
 		"another process has rotated, and the former login is due": {server: formerWorks(), change: func(f *fixture) {
 			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk-login1"))
 		}},
-		"another process has rotated, and the login was retired": {server: &fakeServer{found: postgresql.Found{ID: "1/2"}}, change: func(f *fixture) {
+		"another process has rotated, and the login was retired": {server: &fakeServer{
+			found: postgresql.Found{ID: "1/2"},
+		}, change: func(f *fixture) {
 			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk-login1"))
 		}},
-		"the database does not exist, and the Secret was deleted": {server: &fakeServer{}, unknown: true, change: func(f *fixture) { f.Remove(f.secret()) }},
-		"the request was withdrawn":                               {server: current(), rests: true, change: func(f *fixture) { f.Change(requested("")) }},
-		"the Secret was deleted":                                  {server: current(), change: func(f *fixture) { f.Remove(f.secret()) }},
-		"the ExternalDatabase is deleted":                         {server: current(), change: func(f *fixture) { f.Change(deleted) }},
+		"the database does not exist, and the Secret was deleted": {
+			server: &fakeServer{}, unknown: true, change: func(f *fixture) { f.Remove(f.secret()) },
+		},
+		"the request was withdrawn": {
+			server: current(), rests: true, change: func(f *fixture) { f.Change(requested("")) },
+		},
+		"the Secret was deleted":          {server: current(), change: func(f *fixture) { f.Remove(f.secret()) }},
+		"the ExternalDatabase is deleted": {server: current(), change: func(f *fixture) { f.Change(deleted) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := known
@@ -99,7 +106,9 @@ func TestRotationChangesNothingWithOutdatedCache(t *testing.T) {
 func TestSecretThatChangesDuringRotationIsKept(t *testing.T) {
 	f := newFixture(t, current(), example(known, requested("1")), connectionSecret(), createdSecret(t))
 	f.server.onRotate = func() {
-		kindtest.Change(f.Cluster, "default", "shop-credentials", func(s *corev1.Secret) { s.Data["password"] = []byte("theirs") })
+		kindtest.Change(f.Cluster, "default", "shop-credentials", func(s *corev1.Secret) {
+			s.Data["password"] = []byte("theirs")
+		})
 		f.Observe()
 	}
 	r := f.Reconcile()
@@ -120,7 +129,9 @@ func TestUsersOwnRotation(t *testing.T) {
 		return s
 	}
 	inUse := func(db *v1alpha1.ExternalDatabase) {
-		db.Status.Credentials = &v1alpha1.CredentialsStatus{Username: "clerk-login1", LastRotationTime: &metav1.Time{Time: time.Now().Add(-time.Hour)}}
+		db.Status.Credentials = &v1alpha1.CredentialsStatus{
+			Username: "clerk-login1", LastRotationTime: &metav1.Time{Time: time.Now().Add(-time.Hour)},
+		}
 	}
 	for name, c := range map[string]struct {
 		change   func(*testing.T, *fixture)
@@ -134,7 +145,9 @@ func TestUsersOwnRotation(t *testing.T) {
 				f.Store(s)
 			}, login: "clerk-login1", password: "theirs",
 		},
-		"a deleted Secret gets a new password for the current login": {change: func(*testing.T, *fixture) {}, login: "clerk-login1"},
+		"a deleted Secret gets a new password for the current login": {
+			change: func(*testing.T, *fixture) {}, login: "clerk-login1",
+		},
 		"a deleted Secret gets the owner if the status names another role": {
 			change: func(_ *testing.T, f *fixture) {
 				f.Change(func(db *v1alpha1.ExternalDatabase) { db.Status.Credentials.Username = "postgres" })
@@ -162,14 +175,18 @@ func TestUsersOwnRotation(t *testing.T) {
 			}
 			controllertest.Equal(t, "login", c.login, string(secret.Data["username"]))
 			controllertest.Equal(t, "password", c.password, string(secret.Data["password"]))
-			controllertest.Equal(t, "uri", "postgresql://"+c.login+":"+c.password+"@db.example.com:5432/orders?sslmode=verify-full", string(secret.Data["uri"]))
-			controllertest.Equal(t, "login that the server got", []string{c.login, c.password}, []string{f.server.want.Login, f.server.want.Password})
+			controllertest.Equal(t, "uri",
+				"postgresql://"+c.login+":"+c.password+"@db.example.com:5432/orders?sslmode=verify-full",
+				string(secret.Data["uri"]))
+			controllertest.Equal(t, "login that the server got", []string{
+				c.login, c.password,
+			}, []string{f.server.want.Login, f.server.want.Password})
 		})
 	}
 }
 
-// TestForgedRecordCountsAsRotationNow edits the time of the last rotation. No rotation begins early, and none is held up
-// for ever.
+// TestForgedRecordCountsAsRotationNow edits the time of the last rotation. No rotation begins early, and none is held
+// up for ever.
 func TestForgedRecordCountsAsRotationNow(t *testing.T) {
 	for name, at := range map[string]string{"a time far in the future": "9999-01-01T00:00:00Z", "no time": "canary"} {
 		t.Run(name, func(t *testing.T) {
@@ -179,11 +196,13 @@ func TestForgedRecordCountsAsRotationNow(t *testing.T) {
 			f := newFixture(t, current(), example(known, everyDay), connectionSecret(), s)
 			f.Reconcile()
 			controllertest.Equal(t, "login", "clerk", string(f.secret().Data["username"]))
-			controllertest.Equal(t, "recorded time", f.Clock.Now().UTC().Format(time.RFC3339), f.secret().Annotations[credentials.RotatedAtAnnotation])
+			controllertest.Equal(t, "recorded time", f.Clock.Now().UTC().Format(time.RFC3339),
+				f.secret().Annotations[credentials.RotatedAtAnnotation])
 			f.Clock.Step(24 * time.Hour)
 			f.Reconcile()
 			controllertest.Equal(t, "login after a day", "clerk-login1", string(f.secret().Data["username"]))
-			controllertest.Equal(t, "recorded time", f.Clock.Now().UTC().Format(time.RFC3339), f.secret().Annotations[credentials.RotatedAtAnnotation])
+			controllertest.Equal(t, "recorded time", f.Clock.Now().UTC().Format(time.RFC3339),
+				f.secret().Annotations[credentials.RotatedAtAnnotation])
 		})
 	}
 }
@@ -205,20 +224,24 @@ func TestRequestsWithoutEndDoNotRotateWithoutEnd(t *testing.T) {
 }
 
 func TestDeletionNamesAllLogins(t *testing.T) {
-	f := newFixture(t, nil, example(known, deleted), connectionSecret(), aged(createdSecret(t), time.Now(), time.Hour, time.Minute, "clerk-login1"))
+	f := newFixture(t, nil, example(known, deleted), connectionSecret(),
+		aged(createdSecret(t), time.Now(), time.Hour, time.Minute, "clerk-login1"))
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
-	controllertest.Equal(t, "roles", []string{"clerk", "clerk-login1", "clerk-login2"}, append([]string{f.server.want.Owner}, f.server.want.Alternates...))
+	controllertest.Equal(t, "roles", []string{"clerk", "clerk-login1", "clerk-login2"},
+		append([]string{f.server.want.Owner}, f.server.want.Alternates...))
 }
 
 func TestNameConflictOfLoginInUseNamesItsStatement(t *testing.T) {
-	f := newFixture(t, &fakeServer{exists: conflictOf(postgresql.Taken)}, example(known, func(db *v1alpha1.ExternalDatabase) {
-		db.Status.Credentials = &v1alpha1.CredentialsStatus{Username: "clerk-login1"}
-	}), connectionSecret(), aged(createdSecret(t), time.Now(), time.Hour, time.Minute, "clerk-login1"))
+	f := newFixture(t, &fakeServer{exists: conflictOf(postgresql.Taken)},
+		example(known, func(db *v1alpha1.ExternalDatabase) {
+			db.Status.Credentials = &v1alpha1.CredentialsStatus{Username: "clerk-login1"}
+		}), connectionSecret(), aged(createdSecret(t), time.Now(), time.Hour, time.Minute, "clerk-login1"))
 	controllertest.ErrorContains(t, `COMMENT ON ROLE "clerk-login1" IS`, f.Reconcile().Err)
 }
 
 func TestBusyServerPostponesRotation(t *testing.T) {
-	f := newFixture(t, &fakeServer{found: current().found, rotated: postgresql.NewError(postgresql.Busy, "busy")}, example(known, requested("1")), connectionSecret(), withoutRequest(createdSecret(t)))
+	f := newFixture(t, &fakeServer{found: current().found, rotated: postgresql.NewError(postgresql.Busy, "busy")},
+		example(known, requested("1")), connectionSecret(), withoutRequest(createdSecret(t)))
 	r := f.Reconcile()
 	if !errors.Is(r.Err, controller.Postpone(time.Second)) {
 		t.Errorf("the error is %v", r.Err)
@@ -234,7 +257,8 @@ func TestForbiddenReadStopsRotation(t *testing.T) {
 			f.Change(requested("2"))
 			f.Clock.Step(time.Hour)
 			f.server.calls = nil
-			f.Journal.FailNext("get", resource, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "shop", errors.New("no")))
+			f.Journal.FailNext("get", resource, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "shop",
+				errors.New("no")))
 			if r := f.Reconcile(); !apierrors.IsForbidden(r.Err) {
 				t.Errorf("the error is %v", r.Err)
 			}

@@ -28,11 +28,14 @@ func everyDay(db *v1alpha1.ExternalDatabase) {
 	db.Spec.Credentials = &v1alpha1.CredentialsSpec{RotateEvery: &metav1.Duration{Duration: 24 * time.Hour}}
 }
 
-// aged returns a copy of the Secret s with a login. The Secret was created, and rotated unless rotated is 0, this long before now.
+// aged returns a copy of the Secret s with a login. The Secret was created, and rotated unless rotated is 0, this long
+// before now.
 func aged(s *corev1.Secret, now time.Time, created, rotated time.Duration, login string) *corev1.Secret {
 	s = s.DeepCopy()
 	s.CreationTimestamp = metav1.NewTime(now.Add(-created))
-	credentials.Keep("clerk", now)(s, &corev1.Secret{Data: map[string][]byte{"username": []byte(login), "password": s.Data["password"]}})
+	credentials.Keep("clerk", now)(s, &corev1.Secret{
+		Data: map[string][]byte{"username": []byte(login), "password": s.Data["password"]},
+	})
 	if rotated > 0 {
 		credentials.SetRecord(s, credentials.Record{Rotated: now.Add(-rotated)})
 	}
@@ -72,11 +75,16 @@ func TestRotationTakesTurns(t *testing.T) {
 		after := f.secret()
 		password := string(after.Data["password"])
 		controllertest.Equal(t, "password that the server got", password, f.server.want.Password)
-		controllertest.Equal(t, "data", text(desiredSecret(f.Object(), adminSettings, generation{login, password}, credentials.Record{}).Data), text(after.Data))
+		controllertest.Equal(t, "data",
+			text(desiredSecret(f.Object(), adminSettings, generation{login, password}, credentials.Record{}).Data),
+			text(after.Data))
 		if password == string(before.Data["password"]) || password == string(first.Data["password"]) {
 			t.Error("the password is not new")
 		}
-		status := v1alpha1.CredentialsStatus{Username: login, LastRotationTime: &metav1.Time{Time: now}, FormerUsername: former, WaitingFor: "the end of the grace period at " + now.Add(10*time.Minute).UTC().Format(time.RFC3339)}
+		status := v1alpha1.CredentialsStatus{
+			Username: login, LastRotationTime: &metav1.Time{Time: now}, FormerUsername: former,
+			WaitingFor: "the end of the grace period at " + now.Add(10*time.Minute).UTC().Format(time.RFC3339),
+		}
 		f.statusIs(status)
 
 		r = f.Reconcile()
@@ -85,7 +93,9 @@ func TestRotationTakesTurns(t *testing.T) {
 		f.Clock.Step(10 * time.Minute)
 		f.users = []string{"App web"}
 		r = f.Reconcile()
-		controllertest.Equal(t, "result while an App uses the former login", controller.Result{RequeueAfter: 5 * time.Second}, r.Result)
+		controllertest.Equal(t, "result while an App uses the former login", controller.Result{
+			RequeueAfter: 5 * time.Second,
+		}, r.Result)
 		status.WaitingFor = "App web"
 		f.statusIs(status)
 
@@ -110,7 +120,9 @@ func (f *fixture) statusIs(want v1alpha1.CredentialsStatus) {
 	f.T.Helper()
 	controllertest.Equal(f.T, "Ready", metav1.ConditionTrue, f.ready().Status)
 	got := f.Object().Status.Credentials.DeepCopy()
-	for _, at := range []*metav1.Time{got.LastRotationTime, want.LastRotationTime, got.NextRotationTime, want.NextRotationTime} {
+	for _, at := range []*metav1.Time{
+		got.LastRotationTime, want.LastRotationTime, got.NextRotationTime, want.NextRotationTime,
+	} {
 		if at != nil {
 			at.Time = at.UTC()
 		}
@@ -134,38 +146,68 @@ func TestStepsOfRotation(t *testing.T) {
 		requeueAfter     time.Duration // 0 for a periodic check
 	}{
 		"an old object rotates by the age of its Secret": {
-			db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: day + time.Second, calls: []string{"rotate to clerk-login1"}, former: "clerk",
+			db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: day + time.Second, calls: []string{
+				"rotate to clerk-login1",
+			}, former: "clerk",
 			waitingFor: "the end of the grace period", events: []string{"Normal CredentialsRotated"},
 		},
-		"the next rotation is scheduled when it is near":    {db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: 2 * day, rotated: day - time.Minute, requeueAfter: time.Minute},
-		"the next rotation is not scheduled when it is far": {db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: 2 * day, rotated: time.Hour},
+		"the next rotation is scheduled when it is near": {
+			db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: 2 * day, rotated: day - time.Minute,
+			requeueAfter: time.Minute,
+		},
+		"the next rotation is not scheduled when it is far": {
+			db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: 2 * day, rotated: time.Hour,
+		},
 		"the end of the grace period is scheduled": {
-			created: day, rotated: 8 * time.Minute, login: "clerk-login1", server: formerWorks(), waitingFor: "the end of the grace period", former: "clerk", requeueAfter: 2 * time.Minute},
+			created: day, rotated: 8 * time.Minute, login: "clerk-login1", server: formerWorks(),
+			waitingFor: "the end of the grace period", former: "clerk", requeueAfter: 2 * time.Minute},
 		"users are checked after 5s at first": {
-			created: day, rotated: 10*time.Minute + 10*time.Second, login: "clerk-login1", server: formerWorks(), users: []string{"App a", "App b"}, waitingFor: "App a, App b", former: "clerk", requeueAfter: 5 * time.Second},
+			created: day, rotated: 10*time.Minute + 10*time.Second, login: "clerk-login1", server: formerWorks(),
+			users: []string{"App a", "App b"}, waitingFor: "App a, App b", former: "clerk", requeueAfter: 5 * time.Second},
 		"users are checked seldom after a long time": {
-			created: day, rotated: 40 * time.Minute, login: "clerk-login1", server: formerWorks(), users: []string{"App a"}, waitingFor: "App a", former: "clerk", requeueAfter: 3 * time.Minute},
+			created: day, rotated: 40 * time.Minute, login: "clerk-login1", server: formerWorks(), users: []string{
+				"App a",
+			}, waitingFor: "App a", former: "clerk", requeueAfter: 3 * time.Minute},
 		"a rotation that was interrupted before the Secret changed begins again": {
-			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: formerWorks(), calls: []string{"retire beside clerk", "rotate to clerk-login1"},
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: formerWorks(),
+			calls:      []string{"retire beside clerk", "rotate to clerk-login1"},
 			waitingFor: "the end of the grace period", former: "clerk", events: []string{"Normal CredentialsRotated"},
 		},
-		"a former login that can log in again retires again": {created: day, rotated: time.Hour, login: "clerk-login1", server: formerWorks(), calls: []string{"retire beside clerk-login1"}},
+		"a former login that can log in again retires again": {
+			created: day, rotated: time.Hour, login: "clerk-login1", server: formerWorks(), calls: []string{
+				"retire beside clerk-login1",
+			},
+		},
 		"a taken name blocks the rotation": {
-			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{found: current().found, rotated: conflictOf(postgresql.Taken)},
-			calls: []string{"rotate to clerk-login1"}, waitingFor: `run: COMMENT ON ROLE "clerk-login1" IS`, events: []string{"Warning RotationBlocked"}, requeueAfter: 5 * time.Minute,
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{
+				found: current().found, rotated: conflictOf(postgresql.Taken),
+			},
+			calls: []string{"rotate to clerk-login1"}, waitingFor: `run: COMMENT ON ROLE "clerk-login1" IS`,
+			events: []string{"Warning RotationBlocked"}, requeueAfter: 5 * time.Minute,
 		},
 		"a refused login blocks the rotation": {
-			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{found: current().found, rotated: refused},
-			calls: []string{"rotate to clerk-login1"}, waitingFor: "no line in pg_hba.conf", events: []string{"Warning RotationBlocked"}, requeueAfter: 5 * time.Minute,
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{
+				found: current().found, rotated: refused,
+			},
+			calls: []string{"rotate to clerk-login1"}, waitingFor: "no line in pg_hba.conf", events: []string{
+				"Warning RotationBlocked",
+			}, requeueAfter: 5 * time.Minute,
 		},
 		"a lost connection is retried soon": {
-			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{found: current().found, rotated: errors.New("the connection was lost")},
-			calls: []string{"rotate to clerk-login1"}, waitingFor: "the connection was lost", events: []string{"Warning RotationBlocked"}, requeueAfter: 30 * time.Second,
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{
+				found: current().found, rotated: errors.New("the connection was lost"),
+			},
+			calls: []string{"rotate to clerk-login1"}, waitingFor: "the connection was lost", events: []string{
+				"Warning RotationBlocked",
+			}, requeueAfter: 30 * time.Second,
 		},
 		"a former login that does not retire blocks the next rotation": {
 			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, rotated: time.Hour, login: "clerk-login1",
-			server: &fakeServer{found: formerWorks().found, retired: postgresql.NewError(postgresql.Away, "sessions have not ended")},
-			calls:  []string{"retire beside clerk-login1"}, waitingFor: "sessions have not ended", former: "clerk", events: []string{"Warning RotationBlocked"}, requeueAfter: 30 * time.Second,
+			server: &fakeServer{
+				found: formerWorks().found, retired: postgresql.NewError(postgresql.Away, "sessions have not ended"),
+			},
+			calls: []string{"retire beside clerk-login1"}, waitingFor: "sessions have not ended", former: "clerk",
+			events: []string{"Warning RotationBlocked"}, requeueAfter: 30 * time.Second,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +218,8 @@ func TestStepsOfRotation(t *testing.T) {
 			if c.login == "" {
 				c.login = "clerk"
 			}
-			f := newFixture(t, c.server, example(append([]func(*v1alpha1.ExternalDatabase){known}, c.db...)...), connectionSecret(), aged(created, now, c.created, c.rotated, c.login))
+			f := newFixture(t, c.server, example(append([]func(*v1alpha1.ExternalDatabase){known}, c.db...)...),
+				connectionSecret(), aged(created, now, c.created, c.rotated, c.login))
 			f.Clock.SetTime(now.Truncate(time.Second))
 			f.users = c.users
 			r := f.Reconcile()
@@ -184,10 +227,12 @@ func TestStepsOfRotation(t *testing.T) {
 			controllertest.Equal(t, "calls", append(append([]string{"exists"}, c.calls...), "close"), c.server.calls)
 			controllertest.Equal(t, "Ready", metav1.ConditionTrue, f.ready().Status)
 			status := f.Object().Status.Credentials
-			if status == nil || !strings.Contains(status.WaitingFor, c.waitingFor) || (status.WaitingFor == "") != (c.waitingFor == "") || status.FormerUsername != c.former {
+			if status == nil || !strings.Contains(status.WaitingFor, c.waitingFor) ||
+				(status.WaitingFor == "") != (c.waitingFor == "") || status.FormerUsername != c.former {
 				t.Errorf("status.credentials is %+v", status)
 			}
-			controllertest.Equal(t, "status has the time of the next rotation", f.Object().Spec.Credentials != nil, status.NextRotationTime != nil)
+			controllertest.Equal(t, "status has the time of the next rotation", f.Object().Spec.Credentials != nil,
+				status.NextRotationTime != nil)
 			var events []string
 			for _, event := range reasons(r.Events) {
 				if event != "Normal Available" {
@@ -195,7 +240,8 @@ func TestStepsOfRotation(t *testing.T) {
 				}
 			}
 			controllertest.Equal(t, "events", c.events, events)
-			if c.requeueAfter == 0 && !r.Result.Check || c.requeueAfter > 0 && (r.Result.RequeueAfter-c.requeueAfter).Abs() > time.Second {
+			if c.requeueAfter == 0 && !r.Result.Check || c.requeueAfter > 0 &&
+				(r.Result.RequeueAfter-c.requeueAfter).Abs() > time.Second {
 				t.Errorf("the result is %+v", r.Result)
 			}
 			again := f.Reconcile()

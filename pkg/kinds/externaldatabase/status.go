@@ -45,7 +45,8 @@ var stalls = map[postgresql.Class]*controller.Message{
 // --v=2.
 func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase, err error) error {
 	if detail := postgresql.Detail(err); detail != "" {
-		klog.FromContext(ctx).V(2).Info("A request to a PostgreSQL server failed", "secret", connectionKey(db), "error", err.Error(), "detail", detail)
+		klog.FromContext(ctx).V(2).Info("A request to a PostgreSQL server failed", "secret", connectionKey(db), "error",
+			err.Error(), "detail", detail)
 	}
 	secret, class := "Secret "+db.Spec.ConnectionSecretRef.Name, postgresql.ClassOf(err)
 	if m := stalls[class]; m != nil {
@@ -77,7 +78,8 @@ func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase,
 }
 
 // untilRetry returns the delay before the operator retries a server after err. While the database does not exist yet,
-// the server may be starting: the delay is then as long as the server has been unavailable, from soonRetry to awayRetry.
+// the server may be starting: the delay is then as long as the server has been unavailable, from soonRetry to
+// awayRetry.
 func (r *reconciler) untilRetry(db *v1alpha1.ExternalDatabase, err error) time.Duration {
 	if db.Status.ExternalID != "" {
 		return awayRetry
@@ -98,7 +100,8 @@ func gone(db *v1alpha1.ExternalDatabase) error {
 		db.Status.ExternalID, db.Status.ServerDatabase = "", ""
 		return messageRecreating.Wait(creationDelay, strconv.Quote(db.Spec.DatabaseName), recreateAnnotation)
 	}
-	return controller.Stalled(messageGone.Error(strconv.Quote(db.Spec.DatabaseName), id, db.Spec.ConnectionSecretRef.Name, recreateAnnotation), conflictRetry)
+	return controller.Stalled(messageGone.Error(strconv.Quote(db.Spec.DatabaseName), id,
+		db.Spec.ConnectionSecretRef.Name, recreateAnnotation), conflictRetry)
 }
 
 // kept returns the error for a role that was handed over and cannot log in with the password in its Secret.

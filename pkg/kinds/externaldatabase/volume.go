@@ -23,7 +23,8 @@ func (r *reconciler) serverDatabase(p *scope) string {
 		return "" // a Secret that the operator did not create is not in this cache
 	}
 	owner := metav1.GetControllerOf(secret)
-	if owner == nil || owner.APIVersion != v1alpha1.SchemeGroupVersion.String() || owner.Kind != "Database" || owner.Name != name {
+	if owner == nil || owner.APIVersion != v1alpha1.SchemeGroupVersion.String() || owner.Kind != "Database" ||
+		owner.Name != name {
 		return ""
 	}
 	return name

@@ -16,7 +16,8 @@ Each message of a condition or of an Event, with its reason. Words in braces are
 reason is part of another message, or has the reason of its cause.
 
 An error of a request to the API server or to a PostgreSQL server has the action and the object before the error, for
-example ` + "`creating Deployment shop/web: …`" + `. Its reason is the reason of the API server, or ` + "`ReconcileError`" + `. The operator
+example ` + "`creating Deployment shop/web: …`" + `. Its reason is the reason of the API server, or ` +
+	"`ReconcileError`" + `. The operator
 tries again: correct what the error names, such as a missing right.
 `
 

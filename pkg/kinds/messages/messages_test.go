@@ -19,7 +19,9 @@ func TestMarkdownHasARowForEachMessage(t *testing.T) {
 	toy.Declare("Broken", "Toy {toy} is broken | lost.", "Mend it.")
 	toy.Declare("", " Its owner waits.", "")
 	page := Markdown([]*controller.Catalog{toy})
-	for _, row := range []string{"## Toy", "| `Broken` | Toy {toy} is broken \\| lost. | Mend it. |", "|  | Its owner waits. | – |"} {
+	for _, row := range []string{
+		"## Toy", "| `Broken` | Toy {toy} is broken \\| lost. | Mend it. |", "|  | Its owner waits. | – |",
+	} {
 		if !strings.Contains(page, "\n"+row+"\n") {
 			t.Errorf("the page lacks %q:\n%s", row, page)
 		}

@@ -41,7 +41,9 @@ func kindOf(c *v1alpha1.PlatformComponent) string {
 }
 
 // newKinds returns all kinds of components.
-func newKinds(client versioned.Interface, in externalversions.SharedInformerFactory, tracker *controller.Tracker) childKinds {
+func newKinds(
+	client versioned.Interface, in externalversions.SharedInformerFactory, tracker *controller.Tracker,
+) childKinds {
 	windlass, cnat := client.WindlassV1alpha1(), client.CnatV1()
 	caches := in.Windlass().V1alpha1()
 	ats := newKind("At", in.Cnat().V1().Ats().Informer(), tracker,

@@ -94,7 +94,12 @@ func (r *reconciler) look(ctx context.Context, p *scope) ([]*component, error) {
 // listed returns a component of the spec. If the Platform is being deleted, all components that are not
 // Unmanaged are Removed.
 func listed(p *scope, k kind, spec *v1alpha1.PlatformComponent) (*component, error) {
-	c := &component{kind: k, spec: spec, fact: fact{name: string(spec.Name), listed: true, state: spec.ManagementState, needs: needsOf(spec), announced: isAnnounced(p.platform, k, spec)}}
+	c := &component{
+		kind: k, spec: spec, fact: fact{
+			name: string(spec.Name), listed: true, state: spec.ManagementState, needs: needsOf(spec),
+			announced: isAnnounced(p.platform, k, spec),
+		},
+	}
 	if c.state == "" {
 		c.state = v1alpha1.Managed
 	}
@@ -120,7 +125,9 @@ func isAnnounced(platform *v1alpha1.Platform, k kind, spec *v1alpha1.PlatformCom
 }
 
 // formerStatus returns the status of a component in a list, or an empty one.
-func formerStatus(all []v1alpha1.PlatformComponentStatus, kind string, name v1alpha1.ComponentName) v1alpha1.PlatformComponentStatus {
+func formerStatus(
+	all []v1alpha1.PlatformComponentStatus, kind string, name v1alpha1.ComponentName,
+) v1alpha1.PlatformComponentStatus {
 	i := slices.IndexFunc(all, func(s v1alpha1.PlatformComponentStatus) bool { return s.Name == name && s.Kind == kind })
 	if i < 0 {
 		return v1alpha1.PlatformComponentStatus{}

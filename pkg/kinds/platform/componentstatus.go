@@ -16,7 +16,8 @@ const maxMessage = 1024
 
 // componentStatus returns the status of a component.
 func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentStatus {
-	s := v1alpha1.PlatformComponentStatus{Name: v1alpha1.ComponentName(c.name), Kind: c.kind.name(), ManagementState: c.state}
+	s := v1alpha1.PlatformComponentStatus{Name: v1alpha1.ComponentName(c.name), Kind: c.kind.name()}
+	s.ManagementState = c.state
 	switch {
 	case c.state == v1alpha1.Unmanaged && c.bound:
 		s.ManagementState = v1alpha1.Managed // until it is released
@@ -91,7 +92,8 @@ func ofChild(c *component) (v1alpha1.PlatformComponentPhase, controller.Note) {
 
 // removalNote says that a child is being deleted, and why that takes long.
 func removalNote(c *component) controller.Note {
-	if ready := conditions.Find(*c.child.StatusConditions(), conditions.Ready); c.step.verb == await && ready != nil && ready.Status != "True" {
+	if ready := conditions.Find(*c.child.StatusConditions(), conditions.Ready); c.step.verb == await && ready != nil &&
+		ready.Status != "True" {
 		return messageRemovalSays.Note(c.kind.name(), c.child.GetName(), ready.Message)
 	}
 	return messageRemoving.Note(c.kind.name(), c.child.GetName())
@@ -100,7 +102,8 @@ func removalNote(c *component) controller.Note {
 // withChild quotes the condition Ready of a child that is Degraded after a message.
 func withChild(c *component, note controller.Note) controller.Note {
 	all := *c.child.StatusConditions()
-	if ready := conditions.Find(all, conditions.Ready); ready != nil && current(c.child) && conditions.IsTrue(all, conditions.Degraded) {
+	ready := conditions.Find(all, conditions.Ready)
+	if ready != nil && current(c.child) && conditions.IsTrue(all, conditions.Degraded) {
 		note.Message += messageChild.With(ready.Message)
 	}
 	return note

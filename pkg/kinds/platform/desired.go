@@ -27,7 +27,9 @@ func childName(platform *v1alpha1.Platform, component string) string {
 // and delete objects that have their label but are not in their configuration.
 func desiredMeta(platform *v1alpha1.Platform, c *v1alpha1.PlatformComponent) metav1.ObjectMeta {
 	labels := map[string]string{pods.PartOfLabel: platform.Name, pods.ComponentLabel: string(c.Name)}
-	meta := metav1.ObjectMeta{Namespace: platform.Spec.Namespace, Name: childName(platform, string(c.Name)), Labels: labels}
+	meta := metav1.ObjectMeta{
+		Namespace: platform.Spec.Namespace, Name: childName(platform, string(c.Name)), Labels: labels,
+	}
 	if len(c.DependsOn) > 0 {
 		meta.Annotations = map[string]string{needsAnnotation: strings.Join(slices.Sorted(slices.Values(needsOf(c))), ",")}
 	}

@@ -26,26 +26,40 @@ const updateStatus = "update platforms/status shop"
 // example returns a Platform with the given components.
 func example(components ...v1alpha1.PlatformComponent) *v1alpha1.Platform {
 	return &v1alpha1.Platform{
-		ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "shop-uid", ResourceVersion: "1", Generation: 1, Finalizers: []string{finalizerName}},
-		Spec:       v1alpha1.PlatformSpec{Namespace: "shops", Components: components},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "shop", UID: "shop-uid", ResourceVersion: "1", Generation: 1, Finalizers: []string{finalizerName},
+		},
+		Spec: v1alpha1.PlatformSpec{Namespace: "shops", Components: components},
 	}
 }
 
 // app returns a Managed component that is an App. The functions below do the same for the other kinds.
 func app(name string, dependencies ...v1alpha1.ComponentName) v1alpha1.PlatformComponent {
-	return v1alpha1.PlatformComponent{Name: v1alpha1.ComponentName(name), ManagementState: v1alpha1.Managed, DependsOn: dependencies, App: &v1alpha1.AppSpec{Image: name + ":1", Port: 8080}}
+	return v1alpha1.PlatformComponent{
+		Name: v1alpha1.ComponentName(name), ManagementState: v1alpha1.Managed, DependsOn: dependencies,
+		App: &v1alpha1.AppSpec{Image: name + ":1", Port: 8080},
+	}
 }
 
 func database(name string, dependencies ...v1alpha1.ComponentName) v1alpha1.PlatformComponent {
-	return v1alpha1.PlatformComponent{Name: v1alpha1.ComponentName(name), ManagementState: v1alpha1.Managed, DependsOn: dependencies, Database: &v1alpha1.DatabaseSpec{Version: "17"}}
+	return v1alpha1.PlatformComponent{
+		Name: v1alpha1.ComponentName(name), ManagementState: v1alpha1.Managed, DependsOn: dependencies,
+		Database: &v1alpha1.DatabaseSpec{Version: "17"},
+	}
 }
 
 func externalDatabase(name string, dependencies ...v1alpha1.ComponentName) v1alpha1.PlatformComponent {
-	return v1alpha1.PlatformComponent{Name: v1alpha1.ComponentName(name), ManagementState: v1alpha1.Managed, DependsOn: dependencies, ExternalDatabase: &v1alpha1.ExternalDatabaseSpec{DatabaseName: name}}
+	return v1alpha1.PlatformComponent{
+		Name: v1alpha1.ComponentName(name), ManagementState: v1alpha1.Managed, DependsOn: dependencies,
+		ExternalDatabase: &v1alpha1.ExternalDatabaseSpec{DatabaseName: name},
+	}
 }
 
 func at(name string, dependencies ...v1alpha1.ComponentName) v1alpha1.PlatformComponent {
-	return v1alpha1.PlatformComponent{Name: v1alpha1.ComponentName(name), ManagementState: v1alpha1.Managed, DependsOn: dependencies, At: &cnatv1.AtSpec{Schedule: "2020-01-01T00:00:00Z"}}
+	return v1alpha1.PlatformComponent{
+		Name: v1alpha1.ComponentName(name), ManagementState: v1alpha1.Managed, DependsOn: dependencies,
+		At: &cnatv1.AtSpec{Schedule: "2020-01-01T00:00:00Z"},
+	}
 }
 
 // removed returns a component in the management state Removed.
@@ -170,7 +184,9 @@ func announceIn(platform *v1alpha1.Platform, c *v1alpha1.PlatformComponent) {
 		return s.Name == c.Name && s.Kind == kindOf(c)
 	})
 	if !isListed && kindOf(c) != "" {
-		platform.Status.Components = append(platform.Status.Components, v1alpha1.PlatformComponentStatus{Name: c.Name, Kind: kindOf(c), ManagementState: c.ManagementState})
+		platform.Status.Components = append(platform.Status.Components, v1alpha1.PlatformComponentStatus{
+			Name: c.Name, Kind: kindOf(c), ManagementState: c.ManagementState,
+		})
 	}
 }
 
@@ -192,7 +208,8 @@ func (f fixture) addChild(c v1alpha1.PlatformComponent, states ...childState) {
 func (f fixture) storeChild(c v1alpha1.PlatformComponent, states ...childState) {
 	f.T.Helper()
 	platform := f.Object()
-	object, err := f.kind(kindOf(&c)).ensure(f.T.Context(), children.Owner{Object: platform, Kind: groupVersionKind}, desiredMeta(platform, &c), &c)
+	object, err := f.kind(kindOf(&c)).ensure(f.T.Context(), children.Owner{Object: platform, Kind: groupVersionKind},
+		desiredMeta(platform, &c), &c)
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -218,7 +235,8 @@ func (f fixture) app(component string) *v1alpha1.App {
 // delete deletes the Platform as a user does, so that only its finalizer keeps it.
 func (f fixture) delete() {
 	f.T.Helper()
-	if err := f.Windlass.WindlassV1alpha1().Platforms().Delete(f.T.Context(), f.Key.Name, metav1.DeleteOptions{}); err != nil {
+	err := f.Windlass.WindlassV1alpha1().Platforms().Delete(f.T.Context(), f.Key.Name, metav1.DeleteOptions{})
+	if err != nil {
 		f.T.Fatal(err)
 	}
 }
@@ -255,10 +273,15 @@ func (f fixture) checkCondition(want string) {
 // messages.
 func (f fixture) checkComponents(want ...v1alpha1.PlatformComponentStatus) {
 	f.T.Helper()
-	controllertest.Equal(f.T, "components", want, f.Object().Status.Components, cmpopts.IgnoreFields(v1alpha1.PlatformComponentStatus{}, "Message"))
+	controllertest.Equal(f.T, "components", want, f.Object().Status.Components,
+		cmpopts.IgnoreFields(v1alpha1.PlatformComponentStatus{}, "Message"))
 }
 
 // reported returns the status of a component without its message.
-func reported(name, kind string, state v1alpha1.ManagementState, phase v1alpha1.PlatformComponentPhase, reason string) v1alpha1.PlatformComponentStatus {
-	return v1alpha1.PlatformComponentStatus{Name: v1alpha1.ComponentName(name), Kind: kind, ManagementState: state, Phase: phase, Reason: reason}
+func reported(
+	name, kind string, state v1alpha1.ManagementState, phase v1alpha1.PlatformComponentPhase, reason string,
+) v1alpha1.PlatformComponentStatus {
+	return v1alpha1.PlatformComponentStatus{
+		Name: v1alpha1.ComponentName(name), Kind: kind, ManagementState: state, Phase: phase, Reason: reason,
+	}
 }

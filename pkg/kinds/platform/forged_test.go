@@ -23,7 +23,9 @@ func TestReconcileIgnoresForgedChildren(t *testing.T) {
 	controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
 	f.checkComponents(reported("web", "App", v1alpha1.Managed, "Ready", "Available"))
 	f.delete()
-	controllertest.Equal(t, "writes of the deletion", []string{"delete apps shops/shop-web", updateStatus}, f.Reconcile().Writes)
+	controllertest.Equal(t, "writes of the deletion", []string{
+		"delete apps shops/shop-web", updateStatus,
+	}, f.Reconcile().Writes)
 	f.CollectGarbage()
 	r = f.Reconcile()
 	if r.Err != nil {
@@ -44,7 +46,8 @@ func TestStatusListsComponentBeforeChildIsCreated(t *testing.T) {
 		t.Fatal(r.Err)
 	}
 	controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
-	f.checkComponents(reported("web", "App", v1alpha1.Managed, "Waiting", reasonNew), reported("db", "Database", v1alpha1.Managed, "Ready", "Available"))
+	f.checkComponents(reported("web", "App", v1alpha1.Managed, "Waiting", reasonNew),
+		reported("db", "Database", v1alpha1.Managed, "Ready", "Available"))
 	r = f.Reconcile()
 	if r.Err != nil {
 		t.Fatal(r.Err)

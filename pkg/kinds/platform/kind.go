@@ -49,7 +49,9 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 	if err != nil {
 		return kind, err
 	}
-	byNamespace, err := references.NewIndex(platforms, "spec.namespace", func(p *v1alpha1.Platform) []string { return []string{p.Spec.Namespace} })
+	byNamespace, err := references.NewIndex(platforms, "spec.namespace", func(p *v1alpha1.Platform) []string {
+		return []string{p.Spec.Namespace}
+	})
 	if err != nil {
 		return kind, err
 	}
@@ -85,9 +87,10 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 		// An event concerns every Platform that has a child with the name of the object: the object may be a
 		// released child, or another object that takes the name of a child. Anyone who may create the object can
 		// forge its owner reference.
-		kind.References = append(kind.References, controller.Reference{Informer: k.cache(), Referrers: func(child metav1.Object) []controller.Key {
-			return byChild.Find(childKey(k.name(), child.GetNamespace(), child.GetName()))
-		}})
+		kind.References = append(kind.References,
+			controller.Reference{Informer: k.cache(), Referrers: func(child metav1.Object) []controller.Key {
+				return byChild.Find(childKey(k.name(), child.GetNamespace(), child.GetName()))
+			}})
 	}
 	return kind, nil
 }

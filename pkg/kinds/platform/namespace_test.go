@@ -45,11 +45,13 @@ func TestReconcileNamespace(t *testing.T) {
 		"the creation of the namespace is forbidden": {
 			err:    apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shops", fmt.Errorf("no right")),
 			writes: []string{"create namespaces shops", updateStatus}, status: waiting, phase: v1alpha1.PlatformFailed,
-			ready: `Ready=False Forbidden: creating Namespace shops: namespaces "shops" is forbidden: no right; create it yourself, or allow the service account of the operator to create it`,
+			ready: `Ready=False Forbidden: creating Namespace shops: namespaces "shops" is forbidden: no right; ` +
+				`create it yourself, or allow the service account of the operator to create it`,
 		},
 		"the namespace is being deleted": {
 			cached: terminatingNamespace(), writes: []string{updateStatus}, status: waiting, phase: v1alpha1.PlatformPending,
-			ready: "Ready=False NamespaceTerminating: Namespace shops is being deleted, and the operator does not create it again",
+			ready: "Ready=False NamespaceTerminating: Namespace shops is being deleted, and the operator does not " +
+				"create it again",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,16 +85,24 @@ func TestReconcileDoesNotRecreateDeletedNamespace(t *testing.T) {
 		writes   []string
 		reason   string
 	}{
-		"the first reconcile creates the namespace":                   {writes: create, reason: reasonNotReady},
-		"the namespace is created later if the first creation failed": {before: hadNamespaceOf(""), writes: create, reason: reasonNotReady},
-		"a deleted namespace is not created again":                    {before: hadNamespaceOf("uid-1"), writes: []string{updateStatus}, reason: messageGone.Reason},
+		"the first reconcile creates the namespace": {writes: create, reason: reasonNotReady},
+		"the namespace is created later if the first creation failed": {
+			before: hadNamespaceOf(""), writes: create, reason: reasonNotReady,
+		},
+		"a deleted namespace is not created again": {
+			before: hadNamespaceOf("uid-1"), writes: []string{updateStatus}, reason: messageGone.Reason,
+		},
 		"the namespace is created if the status names none": {
 			before: func(p *v1alpha1.Platform) { p.Status.ObservedGeneration = p.Generation },
 			writes: create, reason: reasonNotReady,
 		},
-		"an outdated status does not create the namespace again": {before: hadNamespaceOf(""), since: hadNamespaceOf("uid-1")},
+		"an outdated status does not create the namespace again": {
+			before: hadNamespaceOf(""), since: hadNamespaceOf("uid-1"),
+		},
 		"an existing namespace that is missing from the cache is used": {
-			before: hadNamespaceOf("uid-1"), uncached: true, writes: []string{"create apps shops/shop-web", updateStatus}, reason: reasonNotReady,
+			before: hadNamespaceOf("uid-1"), uncached: true, writes: []string{
+				"create apps shops/shop-web", updateStatus,
+			}, reason: reasonNotReady,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,8 +146,12 @@ func TestReconcileCreatesComponentsInRecreatedNamespace(t *testing.T) {
 
 func TestReconcileRejectsSystemNamespaces(t *testing.T) {
 	for name, c := range map[string]struct{ namespace, ready string }{
-		"the namespace belongs to Kubernetes":   {"kube-system", "Ready=False NamespaceNotAllowed: namespace kube-system belongs to Kubernetes"},
-		"the namespace belongs to the operator": {"operators", "Ready=False NamespaceNotAllowed: namespace operators belongs to the operator"},
+		"the namespace belongs to Kubernetes": {
+			"kube-system", "Ready=False NamespaceNotAllowed: namespace kube-system belongs to Kubernetes",
+		},
+		"the namespace belongs to the operator": {
+			"operators", "Ready=False NamespaceNotAllowed: namespace operators belongs to the operator",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			platform := example(app("web"))

@@ -158,7 +158,9 @@ func (p *plan) next(f *fact) step {
 	if f.there {
 		return p.nextOfExisting(f)
 	}
-	if slices.ContainsFunc(p.facts, func(old *fact) bool { return !old.listed && old.name == f.name && old.there && old.ours }) {
+	if slices.ContainsFunc(p.facts, func(old *fact) bool {
+		return !old.listed && old.name == f.name && old.there && old.ours
+	}) {
 		return step{verb: succeed}
 	}
 	return p.nextOfMissing(f, keep)

@@ -26,7 +26,11 @@ var (
 // managedFact returns a Managed component that depends on the components needs. The spec and the status
 // list it.
 func managedFact(name string, observed fact, needs ...string) *fact {
-	observed.name, observed.state, observed.needs, observed.listed, observed.announced = name, v1alpha1.Managed, needs, true, true
+	observed.name = name
+	observed.state = v1alpha1.Managed
+	observed.needs = needs
+	observed.listed = true
+	observed.announced = true
 	return &observed
 }
 
@@ -79,54 +83,119 @@ func TestNext(t *testing.T) {
 		facts facts
 		want  step
 	}{
-		"a Managed component is created":                                     {facts{managedFact("web", noChild)}, step{verb: keep}},
-		"a component is listed in the status before it is created":           {facts{unannounced(managedFact("web", noChild))}, step{verb: announce}},
-		"a component waits for its dependency before the status lists it":    {facts{unannounced(managedFact("web", noChild, "db")), managedFact("db", noChild)}, step{queue, []string{"db"}}},
-		"an existing child is kept":                                          {facts{managedFact("web", pendingChild)}, step{verb: keep}},
-		"a child that is being deleted is kept, so that it is created again": {facts{managedFact("web", deletingChild)}, step{verb: keep}},
-		"an object of a user is kept, so that the conflict is reported":      {facts{managedFact("web", foreignObject)}, step{verb: keep}},
-		"a released child is kept, so that it is adopted again":              {facts{managedFact("web", releasedChild)}, step{verb: keep}},
-		"a component is created when its dependency is Ready":                {facts{managedFact("web", noChild, "db"), managedFact("db", readyChild)}, step{verb: keep}},
+		"a Managed component is created": {facts{managedFact("web", noChild)}, step{verb: keep}},
+		"a component is listed in the status before it is created": {
+			facts{unannounced(managedFact("web", noChild))}, step{verb: announce},
+		},
+		"a component waits for its dependency before the status lists it": {
+			facts{unannounced(managedFact("web", noChild, "db")), managedFact("db", noChild)}, step{queue, []string{"db"}},
+		},
+		"an existing child is kept": {facts{managedFact("web", pendingChild)}, step{verb: keep}},
+		"a child that is being deleted is kept, so that it is created again": {
+			facts{managedFact("web", deletingChild)}, step{verb: keep},
+		},
+		"an object of a user is kept, so that the conflict is reported": {
+			facts{managedFact("web", foreignObject)}, step{verb: keep},
+		},
+		"a released child is kept, so that it is adopted again": {facts{managedFact("web", releasedChild)}, step{verb: keep}},
+		"a component is created when its dependency is Ready": {
+			facts{managedFact("web", noChild, "db"), managedFact("db", readyChild)}, step{verb: keep},
+		},
 		"a component waits for dependencies that are not Ready": {
-			facts{managedFact("web", noChild, "db", "cache", "mail"), managedFact("db", pendingChild), managedFact("cache", readyChild), managedFact("mail", noChild)},
+			facts{
+				managedFact("web", noChild, "db", "cache", "mail"), managedFact("db", pendingChild),
+				managedFact("cache", readyChild), managedFact("mail", noChild),
+			},
 			step{queue, []string{"db", "mail"}},
 		},
-		"a component waits for a Removed dependency although it is Ready":                  {facts{managedFact("web", noChild, "db"), removedFact("db", readyChild)}, step{queue, []string{"db"}}},
-		"a component waits for a dependency whose name is taken":                           {facts{managedFact("web", noChild, "db"), managedFact("db", readyForeignObject)}, step{queue, []string{"db"}}},
-		"a Ready Unmanaged dependency is sufficient":                                       {facts{managedFact("web", noChild, "db"), unmanagedFact("db", readyChild)}, step{verb: keep}},
-		"a component waits for an Unmanaged dependency that is not Ready":                  {facts{managedFact("web", noChild, "db"), unmanagedFact("db", pendingChild)}, step{queue, []string{"db"}}},
-		"an existing child is kept although its dependency is missing":                     {facts{managedFact("web", pendingChild, "db"), managedFact("db", noChild)}, step{verb: keep}},
-		"a component waits for the deletion of its former child of another kind":           {facts{managedFact("web", noChild), droppedFact("web", pendingChild)}, step{verb: succeed}},
-		"a component waits for its former child although its dependency is Ready":          {facts{managedFact("web", noChild, "db"), droppedFact("web", deletingChild), managedFact("db", readyChild)}, step{verb: succeed}},
-		"a component does not wait for an object of a user with its name and another kind": {facts{managedFact("web", noChild), droppedFact("web", foreignObject)}, step{verb: keep}},
-		"a Ready object of a user is sufficient as an Unmanaged dependency":                {facts{managedFact("web", noChild, "db"), unmanagedFact("db", readyForeignObject)}, step{verb: keep}},
-		"the child of an Unmanaged component is released":                                  {facts{unmanagedFact("web", pendingChild)}, step{verb: release}},
-		"a released child of an Unmanaged component is left":                               {facts{unmanagedFact("web", releasedChild)}, step{verb: leave}},
-		"an object of a user is left by an Unmanaged component":                            {facts{unmanagedFact("web", foreignObject)}, step{verb: leave}},
-		"an Unmanaged component without an object is left":                                 {facts{unmanagedFact("web", noChild)}, step{verb: leave}},
-		"a child that is being deleted is not released":                                    {facts{unmanagedFact("web", deletingChild)}, step{verb: leave}},
-		"the child of a Removed component is removed":                                      {facts{removedFact("web", pendingChild)}, step{verb: remove}},
-		"a released child is reclaimed before it is removed":                               {facts{removedFact("web", releasedChild)}, step{verb: reclaim}},
-		"a Removed component without a child is left":                                      {facts{removedFact("web", noChild)}, step{verb: leave}},
-		"an object of a user is left by a Removed component":                               {facts{removedFact("web", foreignObject)}, step{verb: leave}},
-		"the deletion of a child is awaited":                                               {facts{removedFact("web", deletingChild)}, step{verb: await}},
-		"the child of a component that is no longer in the spec is removed":                {facts{droppedFact("web", readyChild)}, step{verb: remove}},
+		"a component waits for a Removed dependency although it is Ready": {
+			facts{managedFact("web", noChild, "db"), removedFact("db", readyChild)}, step{queue, []string{"db"}},
+		},
+		"a component waits for a dependency whose name is taken": {
+			facts{managedFact("web", noChild, "db"), managedFact("db", readyForeignObject)}, step{queue, []string{"db"}},
+		},
+		"a Ready Unmanaged dependency is sufficient": {
+			facts{managedFact("web", noChild, "db"), unmanagedFact("db", readyChild)}, step{verb: keep},
+		},
+		"a component waits for an Unmanaged dependency that is not Ready": {
+			facts{managedFact("web", noChild, "db"), unmanagedFact("db", pendingChild)}, step{queue, []string{"db"}},
+		},
+		"an existing child is kept although its dependency is missing": {
+			facts{managedFact("web", pendingChild, "db"), managedFact("db", noChild)}, step{verb: keep},
+		},
+		"a component waits for the deletion of its former child of another kind": {
+			facts{managedFact("web", noChild), droppedFact("web", pendingChild)}, step{verb: succeed},
+		},
+		"a component waits for its former child although its dependency is Ready": {
+			facts{managedFact("web", noChild, "db"), droppedFact("web", deletingChild), managedFact("db", readyChild)},
+			step{verb: succeed},
+		},
+		"a component does not wait for an object of a user with its name and another kind": {
+			facts{managedFact("web", noChild), droppedFact("web", foreignObject)}, step{verb: keep},
+		},
+		"a Ready object of a user is sufficient as an Unmanaged dependency": {
+			facts{managedFact("web", noChild, "db"), unmanagedFact("db", readyForeignObject)}, step{verb: keep},
+		},
+		"the child of an Unmanaged component is released": {
+			facts{unmanagedFact("web", pendingChild)}, step{verb: release},
+		},
+		"a released child of an Unmanaged component is left": {
+			facts{unmanagedFact("web", releasedChild)}, step{verb: leave},
+		},
+		"an object of a user is left by an Unmanaged component": {
+			facts{unmanagedFact("web", foreignObject)}, step{verb: leave},
+		},
+		"an Unmanaged component without an object is left": {facts{unmanagedFact("web", noChild)}, step{verb: leave}},
+		"a child that is being deleted is not released": {
+			facts{unmanagedFact("web", deletingChild)}, step{verb: leave},
+		},
+		"the child of a Removed component is removed": {facts{removedFact("web", pendingChild)}, step{verb: remove}},
+		"a released child is reclaimed before it is removed": {
+			facts{removedFact("web", releasedChild)}, step{verb: reclaim},
+		},
+		"a Removed component without a child is left": {facts{removedFact("web", noChild)}, step{verb: leave}},
+		"an object of a user is left by a Removed component": {
+			facts{removedFact("web", foreignObject)}, step{verb: leave},
+		},
+		"the deletion of a child is awaited": {
+			facts{removedFact("web", deletingChild)}, step{verb: await},
+		},
+		"the child of a component that is no longer in the spec is removed": {
+			facts{droppedFact("web", readyChild)}, step{verb: remove},
+		},
 		"a child stays until its dependents are gone": {
 			facts{removedFact("db", readyChild), removedFact("web", readyChild, "db"), removedFact("job", deletingChild, "db")},
 			step{hold, []string{"web", "job"}},
 		},
-		"a child does not stay for a Removed dependent that is gone":                                {facts{removedFact("db", readyChild), removedFact("web", noChild, "db")}, step{verb: remove}},
-		"a child stays for a Managed dependent":                                                     {facts{removedFact("db", readyChild), managedFact("web", pendingChild, "db")}, step{hold, []string{"web"}}},
-		"a child does not stay for a Managed dependent that was not created":                        {facts{removedFact("db", readyChild), managedFact("web", noChild, "db")}, step{verb: remove}},
-		"a child does not stay for a released dependent":                                            {facts{removedFact("db", readyChild), unmanagedFact("web", releasedChild, "db")}, step{verb: remove}},
-		"a child does not stay for an object of a user":                                             {facts{removedFact("db", readyChild), removedFact("web", foreignObject, "db")}, step{verb: remove}},
-		"a child that is no longer in the spec stays for a dependent that is no longer in the spec": {facts{droppedFact("db", readyChild), droppedFact("web", readyChild, "db")}, step{hold, []string{"web"}}},
-		"a former child of another kind does not stay for a Managed dependent":                      {facts{droppedFact("db", readyChild), managedFact("db", noChild), managedFact("web", pendingChild, "db")}, step{verb: remove}},
+		"a child does not stay for a Removed dependent that is gone": {
+			facts{removedFact("db", readyChild), removedFact("web", noChild, "db")}, step{verb: remove},
+		},
+		"a child stays for a Managed dependent": {
+			facts{removedFact("db", readyChild), managedFact("web", pendingChild, "db")}, step{hold, []string{"web"}},
+		},
+		"a child does not stay for a Managed dependent that was not created": {
+			facts{removedFact("db", readyChild), managedFact("web", noChild, "db")}, step{verb: remove},
+		},
+		"a child does not stay for a released dependent": {
+			facts{removedFact("db", readyChild), unmanagedFact("web", releasedChild, "db")}, step{verb: remove},
+		},
+		"a child does not stay for an object of a user": {
+			facts{removedFact("db", readyChild), removedFact("web", foreignObject, "db")}, step{verb: remove},
+		},
+		"a child that is no longer in the spec stays for a dependent that is no longer in the spec": {
+			facts{droppedFact("db", readyChild), droppedFact("web", readyChild, "db")}, step{hold, []string{"web"}},
+		},
+		"a former child of another kind does not stay for a Managed dependent": {
+			facts{droppedFact("db", readyChild), managedFact("db", noChild), managedFact("web", pendingChild, "db")},
+			step{verb: remove},
+		},
 		"a former child of another kind stays for a Removed dependent": {
 			facts{droppedFact("db", readyChild), managedFact("db", noChild), removedFact("web", pendingChild, "db")},
 			step{hold, []string{"web"}},
 		},
-		"two components that depend on each other do not hold each other": {facts{droppedFact("db", readyChild, "web"), droppedFact("web", readyChild, "db")}, step{verb: remove}},
+		"two components that depend on each other do not hold each other": {
+			facts{droppedFact("db", readyChild, "web"), droppedFact("web", readyChild, "db")}, step{verb: remove},
+		},
 		"three components in a cycle do not hold each other": {
 			facts{removedFact("a", pendingChild, "b"), removedFact("b", pendingChild, "c"), removedFact("c", pendingChild, "a")},
 			step{verb: remove},
@@ -135,21 +204,36 @@ func TestNext(t *testing.T) {
 			facts{removedFact("a", pendingChild, "b"), removedFact("b", pendingChild, "a"), removedFact("c", pendingChild, "a")},
 			step{hold, []string{"c"}},
 		},
-		"a child stays for a recorded dependent": {facts{droppedFact("db", pendingChild), recorded(removedFact("web", pendingChild), "db")}, step{hold, []string{"web"}}},
+		"a child stays for a recorded dependent": {
+			facts{
+				droppedFact("db", pendingChild), recorded(removedFact("web", pendingChild), "db"),
+			}, step{hold, []string{"web"}},
+		},
 		"a child stays for its dependent, which stays for an indirect dependent": {
 			facts{removedFact("a", pendingChild), removedFact("b", pendingChild, "a"), removedFact("c", pendingChild, "b")},
 			step{hold, []string{"b"}},
 		},
-		"a missing component ends an indirect dependency": {facts{removedFact("a", pendingChild), removedFact("b", noChild, "a"), removedFact("c", pendingChild, "b")}, step{verb: remove}},
+		"a missing component ends an indirect dependency": {
+			facts{removedFact("a", pendingChild), removedFact("b", noChild, "a"), removedFact("c", pendingChild, "b")},
+			step{verb: remove},
+		},
 		"a diamond is removed from its tip": {
-			facts{removedFact("tip", pendingChild, "left", "right"), removedFact("left", pendingChild, "base"), removedFact("right", pendingChild, "base"), removedFact("base", pendingChild)},
+			facts{
+				removedFact("tip", pendingChild, "left", "right"), removedFact("left", pendingChild, "base"),
+				removedFact("right", pendingChild, "base"), removedFact("base", pendingChild),
+			},
 			step{verb: remove},
 		},
 		"the base of a diamond stays until both sides are gone": {
-			facts{removedFact("base", pendingChild), removedFact("tip", pendingChild, "left", "right"), removedFact("left", pendingChild, "base"), removedFact("right", pendingChild, "base")},
+			facts{
+				removedFact("base", pendingChild), removedFact("tip", pendingChild, "left", "right"),
+				removedFact("left", pendingChild, "base"), removedFact("right", pendingChild, "base"),
+			},
 			step{hold, []string{"left", "right"}},
 		},
-		"a component waits for an unknown dependency": {facts{managedFact("web", noChild, "nothing")}, step{queue, []string{"nothing"}}},
+		"a component waits for an unknown dependency": {
+			facts{managedFact("web", noChild, "nothing")}, step{queue, []string{"nothing"}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Equal(t, "next", c.want, newPlan(c.facts).next(c.facts[0]), cmp.AllowUnexported(step{}))
@@ -158,7 +242,10 @@ func TestNext(t *testing.T) {
 }
 
 func TestPlanStartsNothingWithoutNamespace(t *testing.T) {
-	p := newPlan(facts{managedFact("web", noChild), managedFact("db", pendingChild), removedFact("old", pendingChild), unmanagedFact("free", pendingChild)})
+	p := newPlan(facts{
+		managedFact("web", noChild), managedFact("db", pendingChild), removedFact("old", pendingChild),
+		unmanagedFact("free", pendingChild),
+	})
 	p.homeless = true
 	var got []verb
 	for _, f := range p.facts {
@@ -173,20 +260,37 @@ func TestInOrder(t *testing.T) {
 		sorted, cycle []string
 	}{
 		"a single component": {facts{managedFact("a", noChild)}, []string{"a"}, nil},
-		"components without dependencies keep their order": {facts{managedFact("b", noChild), managedFact("a", noChild), managedFact("c", noChild)}, []string{"b", "a", "c"}, nil},
-		"a chain is reversed":                              {facts{managedFact("a", noChild, "b"), managedFact("b", noChild, "c"), managedFact("c", noChild)}, []string{"c", "b", "a"}, nil},
+		"components without dependencies keep their order": {
+			facts{managedFact("b", noChild), managedFact("a", noChild), managedFact("c", noChild)}, []string{"b", "a", "c"}, nil,
+		},
+		"a chain is reversed": {
+			facts{
+				managedFact("a", noChild, "b"), managedFact("b", noChild, "c"), managedFact("c", noChild),
+			}, []string{"c", "b", "a"}, nil,
+		},
 		"a diamond begins with its base": {
-			facts{managedFact("a", noChild, "b", "c"), managedFact("b", noChild, "d"), managedFact("c", noChild, "d"), managedFact("d", noChild)}, []string{"d", "b", "c", "a"},
+			facts{
+				managedFact("a", noChild, "b", "c"), managedFact("b", noChild, "d"), managedFact("c", noChild, "d"),
+				managedFact("d", noChild),
+			}, []string{"d", "b", "c", "a"},
 			nil,
 		},
-		"an unknown dependency is ignored":              {facts{managedFact("a", noChild, "x"), managedFact("b", noChild)}, []string{"a", "b"}, nil},
+		"an unknown dependency is ignored": {
+			facts{managedFact("a", noChild, "x"), managedFact("b", noChild)}, []string{"a", "b"}, nil,
+		},
 		"a component that depends on itself is a cycle": {facts{managedFact("a", noChild, "a")}, nil, []string{"a"}},
 		"a cycle is reported from its first component": {
-			facts{managedFact("x", noChild, "a"), managedFact("a", noChild, "b"), managedFact("b", noChild, "c"), managedFact("c", noChild, "a")},
+			facts{
+				managedFact("x", noChild, "a"), managedFact("a", noChild, "b"), managedFact("b", noChild, "c"),
+				managedFact("c", noChild, "a"),
+			},
 			nil, []string{"a", "b", "c"},
 		},
 		"components that are no longer in the spec are in no cycle": {
-			facts{managedFact("a", noChild, "b"), managedFact("b", noChild), droppedFact("a", pendingChild, "b"), droppedFact("b", pendingChild, "a")}, []string{"b", "a", "a", "b"},
+			facts{
+				managedFact("a", noChild, "b"), managedFact("b", noChild), droppedFact("a", pendingChild, "b"),
+				droppedFact("b", pendingChild, "a"),
+			}, []string{"b", "a", "a", "b"},
 			nil,
 		},
 	} {
@@ -210,7 +314,9 @@ func FuzzPlanRemovesEveryComponent(f *testing.F) {
 		const n = 8
 		facts := make([]*fact, n)
 		for i := range facts {
-			facts[i] = &fact{name: string(rune('a' + i)), listed: i%2 == 0, state: v1alpha1.Removed, there: true, ours: true, bound: true}
+			facts[i] = &fact{
+				name: string(rune('a' + i)), listed: i%2 == 0, state: v1alpha1.Removed, there: true, ours: true, bound: true,
+			}
 		}
 		for _, e := range edges {
 			from, to := facts[e>>4%n], facts[e&0xf%n]

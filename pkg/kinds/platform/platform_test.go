@@ -36,27 +36,40 @@ func TestReconcilePlatform(t *testing.T) {
 		later []string
 	}{
 		"a component of each kind results in a child of that kind": {
-			spec:   spec{app("web"), database("db"), externalDatabase("ext"), at("job")},
-			writes: []string{"create apps shops/shop-web", "create databases shops/shop-db", "create externaldatabases shops/shop-ext", "create ats shops/shop-job", updateStatus},
+			spec: spec{app("web"), database("db"), externalDatabase("ext"), at("job")},
+			writes: []string{
+				"create apps shops/shop-web", "create databases shops/shop-db",
+				"create externaldatabases shops/shop-ext", "create ats shops/shop-job", updateStatus,
+			},
 			status: status{
-				reported("web", "App", v1alpha1.Managed, "Pending", reasonNew), reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew),
-				reported("ext", "ExternalDatabase", v1alpha1.Managed, "Pending", reasonNew), reported("job", "At", v1alpha1.Managed, "Pending", reasonNew),
+				reported("web", "App", v1alpha1.Managed, "Pending", reasonNew),
+				reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew),
+				reported("ext", "ExternalDatabase", v1alpha1.Managed, "Pending", reasonNew),
+				reported("job", "At", v1alpha1.Managed, "Pending", reasonNew),
 			},
 			phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady: Not ready: 4 of 4 components.",
 		},
 		"a component waits for its dependency": {
 			spec:   spec{app("web", "db"), database("db")},
 			writes: []string{"create databases shops/shop-db", updateStatus},
-			status: status{reported("web", "App", v1alpha1.Managed, "Waiting", reasonWaiting), reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew)},
-			phase:  v1alpha1.PlatformDeploying,
-			ready:  "Ready=False ComponentsNotReady: Not ready: 2 of 2 components. db is Pending: Database shop-db has not reported its status yet; web is Waiting: Waiting for db to be Ready.",
+			status: status{
+				reported("web", "App", v1alpha1.Managed, "Waiting", reasonWaiting),
+				reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew),
+			},
+			phase: v1alpha1.PlatformDeploying,
+			ready: "Ready=False ComponentsNotReady: Not ready: 2 of 2 components. db is Pending: Database shop-db " +
+				"has not reported its status yet; web is Waiting: Waiting for db to be Ready.",
 		},
 		"a Platform whose components are all Ready is Ready": {
 			spec:     spec{app("web", "db"), database("db")},
 			children: []child{{app("web", "db"), ready}, {database("db"), ready}},
 			writes:   []string{updateStatus},
-			status:   status{reported("web", "App", v1alpha1.Managed, "Ready", "Available"), reported("db", "Database", v1alpha1.Managed, "Ready", "Available")},
-			phase:    v1alpha1.PlatformReady, ready: "Ready=True ComponentsReady: Every Managed component is Ready, and every Removed one is gone.",
+			status: status{
+				reported("web", "App", v1alpha1.Managed, "Ready", "Available"),
+				reported("db", "Database", v1alpha1.Managed, "Ready", "Available"),
+			},
+			phase: v1alpha1.PlatformReady, ready: "Ready=True ComponentsReady: Every Managed component is Ready, and " +
+				"every Removed one is gone.",
 		},
 		"a changed child is not Ready until it reports its status": {
 			spec:     spec{app("web")},
@@ -69,15 +82,19 @@ func TestReconcilePlatform(t *testing.T) {
 			spec:     spec{app("web", "db"), database("db")},
 			children: []child{{database("db"), outdated}},
 			writes:   []string{updateStatus},
-			status:   status{reported("web", "App", v1alpha1.Managed, "Waiting", reasonWaiting), reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew)},
-			phase:    v1alpha1.PlatformDeploying, ready: "Ready=False",
+			status: status{
+				reported("web", "App", v1alpha1.Managed, "Waiting", reasonWaiting),
+				reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew),
+			},
+			phase: v1alpha1.PlatformDeploying, ready: "Ready=False",
 		},
 		"a Degraded child delays only the components that depend on it": {
 			spec:     spec{app("web", "db"), database("db"), app("docs")},
 			children: []child{{database("db"), degraded}},
 			writes:   []string{"create apps shops/shop-docs", updateStatus},
 			status: status{
-				reported("web", "App", v1alpha1.Managed, "Waiting", reasonWaiting), reported("db", "Database", v1alpha1.Managed, "Failed", "Unavailable"),
+				reported("web", "App", v1alpha1.Managed, "Waiting", reasonWaiting),
+				reported("db", "Database", v1alpha1.Managed, "Failed", "Unavailable"),
 				reported("docs", "App", v1alpha1.Managed, "Pending", reasonNew),
 			},
 			phase: v1alpha1.PlatformFailed, ready: "Ready=False ComponentsNotReady: Not ready: 3 of 3 components.",
@@ -86,24 +103,34 @@ func TestReconcilePlatform(t *testing.T) {
 			spec:     spec{removed(app("web"))},
 			children: []child{{app("web"), ready}, {database("db"), ready}},
 			writes:   []string{"delete apps shops/shop-web", "delete databases shops/shop-db", updateStatus},
-			status:   status{reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving), reported("db", "Database", v1alpha1.Removed, "Removing", reasonRemoving)},
-			phase:    v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
+			status: status{
+				reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving),
+				reported("db", "Database", v1alpha1.Removed, "Removing", reasonRemoving),
+			},
+			phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
 			later: []string{updateStatus},
 		},
 		"components that are no longer in the spec are deleted in the reverse order of their dependencies": {
 			children: []child{{database("db"), ready}, {app("web", "db"), ready}},
 			writes:   []string{"delete apps shops/shop-web", updateStatus},
-			status:   status{reported("db", "Database", v1alpha1.Removed, "Waiting", messageHeld.Reason), reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving)},
-			phase:    v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
+			status: status{
+				reported("db", "Database", v1alpha1.Removed, "Waiting", messageHeld.Reason),
+				reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving),
+			},
+			phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
 			later: []string{"delete databases shops/shop-db", updateStatus, updateStatus},
 		},
 		"a Removed component stays while a Managed component depends on it": {
 			spec:     spec{app("web", "db"), removed(database("db"))},
 			children: []child{{database("db"), ready}, {app("web", "db"), ready}},
 			writes:   []string{updateStatus},
-			status:   status{reported("web", "App", v1alpha1.Managed, "Ready", "Available"), reported("db", "Database", v1alpha1.Removed, "Waiting", messageHeld.Reason)},
-			phase:    v1alpha1.PlatformFailed, // a user has to change the spec
-			ready:    "Ready=False ComponentsNotReady: Not ready: 1 of 2 components. db is Waiting: Waiting for the deletion of components that depend on this component: web (which is Managed).",
+			status: status{
+				reported("web", "App", v1alpha1.Managed, "Ready", "Available"),
+				reported("db", "Database", v1alpha1.Removed, "Waiting", messageHeld.Reason),
+			},
+			phase: v1alpha1.PlatformFailed, // a user has to change the spec
+			ready: "Ready=False ComponentsNotReady: Not ready: 1 of 2 components. db is Waiting: Waiting for the " +
+				"deletion of components that depend on this component: web (which is Managed).",
 		},
 		"a Platform whose Removed component has no child is Ready": {
 			spec:   spec{removed(app("web"))},
@@ -113,7 +140,9 @@ func TestReconcilePlatform(t *testing.T) {
 		"a released child gets its owner reference back before it is deleted": {
 			spec:     spec{removed(app("web"))},
 			children: []child{{app("web"), released}},
-			writes:   []string{"patch apps shops/shop-web", updateStatus}, status: status{reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving)},
+			writes:   []string{"patch apps shops/shop-web", updateStatus}, status: status{
+				reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving),
+			},
 			phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
 			later: []string{"delete apps shops/shop-web", updateStatus},
 		},
@@ -126,14 +155,19 @@ func TestReconcilePlatform(t *testing.T) {
 		"a Removed component waits while its child is being deleted": {
 			spec:     spec{removed(database("db"))},
 			children: []child{{database("db"), deleting}},
-			writes:   []string{updateStatus}, status: status{reported("db", "Database", v1alpha1.Removed, "Removing", reasonRemoving)},
+			writes:   []string{updateStatus}, status: status{
+				reported("db", "Database", v1alpha1.Removed, "Removing", reasonRemoving),
+			},
 			phase: v1alpha1.PlatformDeploying,
-			ready: "Ready=False ComponentsNotReady: Not ready: 1 of 1 components. db is Removing: Database shop-db is being deleted. Its condition Ready says: It is not available yet.",
+			ready: "Ready=False ComponentsNotReady: Not ready: 1 of 1 components. db is Removing: Database shop-db " +
+				"is being deleted. Its condition Ready says: It is not available yet.",
 		},
 		"the child of an Unmanaged component is released": {
 			spec:     spec{unmanaged(app("web"))},
 			children: []child{{app("web"), pending}},
-			writes:   []string{"patch apps shops/shop-web", updateStatus}, status: status{reported("web", "App", v1alpha1.Unmanaged, "Pending", "Unavailable")},
+			writes:   []string{"patch apps shops/shop-web", updateStatus}, status: status{
+				reported("web", "App", v1alpha1.Unmanaged, "Pending", "Unavailable"),
+			},
 			phase: v1alpha1.PlatformReady, ready: "Ready=True",
 		},
 		"an Unmanaged component whose child was released is not written": {
@@ -141,7 +175,8 @@ func TestReconcilePlatform(t *testing.T) {
 			children: []child{{app("web"), released}, {app("docs"), foreign}},
 			writes:   []string{updateStatus},
 			status: status{
-				reported("web", "App", v1alpha1.Unmanaged, "Pending", "Unavailable"), reported("docs", "App", v1alpha1.Unmanaged, "Pending", "Unavailable"),
+				reported("web", "App", v1alpha1.Unmanaged, "Pending", "Unavailable"),
+				reported("docs", "App", v1alpha1.Unmanaged, "Pending", "Unavailable"),
 				reported("none", "App", v1alpha1.Unmanaged, "Absent", ""),
 			},
 			phase: v1alpha1.PlatformReady, ready: "Ready=True",
@@ -149,22 +184,29 @@ func TestReconcilePlatform(t *testing.T) {
 		"the released child of a Managed component is adopted again": {
 			spec:     spec{app("web")},
 			children: []child{{app("web"), released}},
-			writes:   []string{"patch apps shops/shop-web", updateStatus}, status: status{reported("web", "App", v1alpha1.Managed, "Pending", "Unavailable")},
+			writes:   []string{"patch apps shops/shop-web", updateStatus}, status: status{
+				reported("web", "App", v1alpha1.Managed, "Pending", "Unavailable"),
+			},
 			phase: v1alpha1.PlatformDeploying, ready: "Ready=False",
 		},
 		"an object of a user with the name of a child is not adopted": {
 			spec:     spec{app("web"), database("db")},
 			children: []child{{app("web"), foreign}},
 			writes:   []string{"create databases shops/shop-db", updateStatus},
-			status:   status{reported("web", "App", v1alpha1.Managed, "Waiting", "NameConflict"), reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew)},
-			phase:    v1alpha1.PlatformFailed, ready: "Ready=False NameConflict: component web: App shops/shop-web already exists and belongs to nobody",
+			status: status{
+				reported("web", "App", v1alpha1.Managed, "Waiting", "NameConflict"),
+				reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew),
+			},
+			phase: v1alpha1.PlatformFailed, ready: "Ready=False NameConflict: component web: App shops/shop-web " +
+				"already exists and belongs to nobody",
 		},
 		"a component whose kind has changed waits for the deletion of its former child": {
 			spec:     spec{app("web", "db"), externalDatabase("db")},
 			children: []child{{database("db"), ready}, {app("web", "db"), ready}},
 			writes:   []string{"delete databases shops/shop-db", updateStatus},
 			status: status{
-				reported("web", "App", v1alpha1.Managed, "Ready", "Available"), reported("db", "ExternalDatabase", v1alpha1.Managed, "Waiting", reasonReplacing),
+				reported("web", "App", v1alpha1.Managed, "Ready", "Available"),
+				reported("db", "ExternalDatabase", v1alpha1.Managed, "Waiting", reasonReplacing),
 				reported("db", "Database", v1alpha1.Removed, "Removing", reasonRemoving),
 			},
 			phase: v1alpha1.PlatformDeploying, ready: "Ready=False",
@@ -174,8 +216,11 @@ func TestReconcilePlatform(t *testing.T) {
 			spec:     spec{app("web"), database("db")},
 			children: []child{{app("web", "db"), ready}, {database("db"), ready}},
 			writes:   []string{"patch apps shops/shop-web", updateStatus},
-			status:   status{reported("web", "App", v1alpha1.Managed, "Ready", "Available"), reported("db", "Database", v1alpha1.Managed, "Ready", "Available")},
-			phase:    v1alpha1.PlatformReady, ready: "Ready=True",
+			status: status{
+				reported("web", "App", v1alpha1.Managed, "Ready", "Available"),
+				reported("db", "Database", v1alpha1.Managed, "Ready", "Available"),
+			},
+			phase: v1alpha1.PlatformReady, ready: "Ready=True",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,11 +254,14 @@ func TestFinalizePlatform(t *testing.T) {
 			children: []child{{app("web", "db"), ready}, {database("db"), ready}, {app("old"), deleting}},
 			writes:   []string{"delete apps shops/shop-web", updateStatus},
 			status: []v1alpha1.PlatformComponentStatus{
-				reported("web", "App", v1alpha1.Managed, "Removing", reasonRemoving), reported("db", "Database", v1alpha1.Managed, "Waiting", messageHeld.Reason),
+				reported("web", "App", v1alpha1.Managed, "Removing", reasonRemoving),
+				reported("db", "Database", v1alpha1.Managed, "Waiting", messageHeld.Reason),
 				reported("old", "App", v1alpha1.Removed, "Removing", reasonRemoving),
 			},
-			ready: "Ready=False RemovingComponents: Removing components: 3 left. web is Removing: App shop-web is being deleted; old is Removing: App shop-old is being deleted. " +
-				"Its condition Ready says: It is not available yet; db is Waiting: Waiting for the deletion of components that depend on this component: web.",
+			ready: "Ready=False RemovingComponents: Removing components: 3 left. web is Removing: App shop-web is " +
+				"being deleted; old is Removing: App shop-old is being deleted. " +
+				"Its condition Ready says: It is not available yet; db is Waiting: Waiting for the deletion of " +
+				"components that depend on this component: web.",
 		},
 		"the child of an Unmanaged component is released": {
 			spec:     []v1alpha1.PlatformComponent{unmanaged(app("web")), unmanaged(app("docs"))},
@@ -244,8 +292,11 @@ func TestFinalizePlatform(t *testing.T) {
 			spec:     []v1alpha1.PlatformComponent{app("a", "b"), app("b", "a"), {Name: "none"}},
 			children: []child{{app("a", "b"), ready}, {app("b", "a"), ready}},
 			writes:   []string{"delete apps shops/shop-a", "delete apps shops/shop-b", updateStatus},
-			status:   []v1alpha1.PlatformComponentStatus{reported("a", "App", v1alpha1.Managed, "Removing", reasonRemoving), reported("b", "App", v1alpha1.Managed, "Removing", reasonRemoving)},
-			ready:    "Ready=False RemovingComponents",
+			status: []v1alpha1.PlatformComponentStatus{
+				reported("a", "App", v1alpha1.Managed, "Removing", reasonRemoving),
+				reported("b", "App", v1alpha1.Managed, "Removing", reasonRemoving),
+			},
+			ready: "Ready=False RemovingComponents",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -274,7 +325,10 @@ func TestFinalizeReportsFailedDeletionOfComponent(t *testing.T) {
 		degraded, advice string
 	}{
 		"an error of the API server": {errors.New("etcd is full"), "Degraded=True ReconcileError: ", "component web: "},
-		"a policy":                   {apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", errors.New("locked by a policy")), "Degraded=True Forbidden: ", "locked by a policy; ask the administrator of namespace shops"},
+		"a policy": {
+			apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", errors.New("locked by a policy")),
+			"Degraded=True Forbidden: ", "locked by a policy; ask the administrator of namespace shops",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, example(app("web")))
@@ -282,9 +336,11 @@ func TestFinalizeReportsFailedDeletionOfComponent(t *testing.T) {
 			f.delete()
 			f.Journal.FailNext("delete", "apps", c.err)
 			controllertest.Equal(t, "writes", []string{"delete apps shops/shop-web", updateStatus}, f.Reconcile().Writes)
-			f.checkCondition(c.degraded + "deleting the components (to keep a component, set its managementState to Unmanaged): component web: ")
+			f.checkCondition(c.degraded + "deleting the components (to keep a component, set its managementState to " +
+				"Unmanaged): component web: ")
 			controllertest.Equal(t, "phase", v1alpha1.PlatformDeleting, f.Object().Status.Phase)
-			if degraded := conditions.Find(f.Object().Status.Conditions, conditions.Degraded); !strings.Contains(degraded.Message, c.advice) {
+			if degraded := conditions.Find(f.Object().Status.Conditions,
+				conditions.Degraded); !strings.Contains(degraded.Message, c.advice) {
 				t.Errorf("the message is %s", degraded.Message)
 			}
 		})
@@ -296,9 +352,18 @@ func TestReconcileRejectsInvalidSpec(t *testing.T) {
 		spec  []v1alpha1.PlatformComponent
 		ready string
 	}{
-		"components depend on each other in a cycle":    {[]v1alpha1.PlatformComponent{app("a", "b"), app("b", "c"), app("c", "a")}, "Ready=False DependencyCycle: components depend on each other in a cycle: a -> b -> c -> a;"},
-		"a component depends on a component not listed": {[]v1alpha1.PlatformComponent{app("a", "b")}, `Ready=False InvalidSpec: component "a" depends on unknown component "b"`},
-		"a component has no kind":                       {[]v1alpha1.PlatformComponent{{Name: "a"}}, `Ready=False InvalidSpec: component "a" has none of the fields app, database, externalDatabase and at`},
+		"components depend on each other in a cycle": {
+			[]v1alpha1.PlatformComponent{app("a", "b"), app("b", "c"), app("c", "a")},
+			"Ready=False DependencyCycle: components depend on each other in a cycle: a -> b -> c -> a;",
+		},
+		"a component depends on a component not listed": {
+			[]v1alpha1.PlatformComponent{app("a", "b")},
+			`Ready=False InvalidSpec: component "a" depends on unknown component "b"`,
+		},
+		"a component has no kind": {
+			[]v1alpha1.PlatformComponent{{Name: "a"}},
+			`Ready=False InvalidSpec: component "a" has none of the fields app, database, externalDatabase and at`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, example(append(c.spec, app("fine"))...))
@@ -321,18 +386,24 @@ func TestComponentErrorSetsStatus(t *testing.T) {
 		ready  string // how the condition begins; empty if the status is not written
 	}{
 		"the creation is forbidden": {
-			err: apierrors.NewForbidden(apps, "shop-web", fmt.Errorf("no right")), reason: reasonForbidden, phase: v1alpha1.PlatformFailed,
-			ready: `Ready=False Forbidden: component web: creating App shops/shop-web: apps.windlass.dev "shop-web" is forbidden: no right; ask the administrator of namespace shops to grant the operator's service account the permission, or to change the quota or the admission policy that forbids the request`,
+			err: apierrors.NewForbidden(apps, "shop-web", fmt.Errorf("no right")), reason: reasonForbidden,
+			phase: v1alpha1.PlatformFailed,
+			ready: `Ready=False Forbidden: component web: creating App shops/shop-web: apps.windlass.dev "shop-web" ` +
+				`is forbidden: no right; ask the administrator of namespace shops to grant the operator's service ` +
+				`account the permission, or to change the quota or the admission policy that forbids the request`,
 		},
 		"the namespace is being deleted, which the cache has not observed": {
-			err: terminating(), reason: reasonTerminating, phase: v1alpha1.PlatformDeploying, ready: "Ready=False NamespaceTerminating: Namespace shops is being deleted",
+			err: terminating(), reason: reasonTerminating, phase: v1alpha1.PlatformDeploying,
+			ready: "Ready=False NamespaceTerminating: Namespace shops is being deleted",
 		},
 		"the namespace was deleted, which the cache has not observed": {
-			err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shops"), reason: reasonNamespace, phase: v1alpha1.PlatformDeploying,
+			err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shops"), reason: reasonNamespace,
+			phase: v1alpha1.PlatformDeploying,
 			ready: "Ready=False NamespaceMissing: Namespace shops was not found.",
 		},
 		"the child is invalid": {
-			err: apierrors.NewInvalid(schema.GroupKind{Kind: "App"}, "shop-web", nil), reason: "Invalid", phase: v1alpha1.PlatformFailed,
+			err: apierrors.NewInvalid(schema.GroupKind{Kind: "App"}, "shop-web", nil), reason: "Invalid",
+			phase: v1alpha1.PlatformFailed,
 			ready: "Ready=False Invalid: component web: creating App",
 		},
 		"the API server has an internal error": {
@@ -355,7 +426,8 @@ func TestComponentErrorSetsStatus(t *testing.T) {
 				return
 			}
 			controllertest.Equal(t, "writes", append(writes, updateStatus), r.Writes)
-			f.checkComponents(reported("web", "App", v1alpha1.Managed, "Waiting", c.reason), reported("docs", "App", v1alpha1.Managed, "Pending", reasonNew))
+			f.checkComponents(reported("web", "App", v1alpha1.Managed, "Waiting", c.reason),
+				reported("docs", "App", v1alpha1.Managed, "Pending", reasonNew))
 			controllertest.Equal(t, "phase", c.phase, f.Object().Status.Phase)
 			f.checkCondition(c.ready)
 		})

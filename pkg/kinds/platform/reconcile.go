@@ -244,7 +244,9 @@ func sameSpec(a, b *v1alpha1.Platform) bool {
 		deleted, orphans, isPaused bool
 	}
 	of := func(p *v1alpha1.Platform) asks {
-		return asks{p.UID, p.Generation, p.DeletionTimestamp != nil, orphans(p), p.Annotations[controller.PausedAnnotation] == "true"}
+		return asks{
+			p.UID, p.Generation, p.DeletionTimestamp != nil, orphans(p), p.Annotations[controller.PausedAnnotation] == "true",
+		}
 	}
 	return of(a) == of(b)
 }

@@ -102,7 +102,9 @@ func containsInOrder(t *testing.T, writes []string, want ...string) {
 }
 
 func TestReleaseRollsAppAfterMigrationSucceeded(t *testing.T) {
-	for name, first := range map[string]childState{"after a run that succeeded": doneAt(0), "after a run that failed": doneAt(3)} {
+	for name, first := range map[string]childState{
+		"after a run that succeeded": doneAt(0), "after a run that failed": doneAt(3),
+	} {
 		t.Run(name, func(t *testing.T) {
 			f := newRelease(t, first)
 			former := f.job().UID
@@ -112,7 +114,8 @@ func TestReleaseRollsAppAfterMigrationSucceeded(t *testing.T) {
 			}
 			controllertest.Equal(t, "image of the dependent", "web:1", f.app("web").Spec.Image)
 			controllertest.Equal(t, "image of the other component", "new", f.app("docs").Spec.Image)
-			controllertest.Equal(t, "message", "Waiting for job to succeed. Until then, App shop-web stays as it is.", f.message("web"))
+			controllertest.Equal(t, "message", "Waiting for job to succeed. Until then, App shop-web stays as it is.",
+				f.message("web"))
 			f.changeJob(startedAt)
 			containsInOrder(t, f.settle())
 			f.changeJob(doneAt(0))
@@ -133,7 +136,8 @@ func TestFailedMigrationLeavesAppAsItIsUntilItIsCorrected(t *testing.T) {
 	containsInOrder(t, f.settle())
 	controllertest.Equal(t, "image of the dependent", "web:1", f.app("web").Spec.Image)
 	f.checkComponents(
-		withRuns(f, reported("web", "App", v1alpha1.Managed, "Ready", reasonWaiting)), withRuns(f, reported("job", "At", v1alpha1.Managed, "Done", "BackoffLimitExceeded")),
+		withRuns(f, reported("web", "App", v1alpha1.Managed, "Ready", reasonWaiting)),
+		withRuns(f, reported("job", "At", v1alpha1.Managed, "Done", "BackoffLimitExceeded")),
 		reported("docs", "App", v1alpha1.Managed, "Pending", reasonNew),
 	)
 	f.Restart()
@@ -143,7 +147,9 @@ func TestFailedMigrationLeavesAppAsItIsUntilItIsCorrected(t *testing.T) {
 	f.changeJob(doneAt(0))
 	containsInOrder(t, f.settle(), patchWeb)
 	controllertest.Equal(t, "image of the dependent", "newer", f.app("web").Spec.Image)
-	controllertest.Equal(t, "runs", []string{"newer true CommandSucceeded 0", "new false BackoffLimitExceeded 3", " true CommandSucceeded 0"}, f.runs())
+	controllertest.Equal(t, "runs", []string{
+		"newer true CommandSucceeded 0", "new false BackoffLimitExceeded 3", " true CommandSucceeded 0",
+	}, f.runs())
 }
 
 // withRuns adds the stored runs to the expected status of a component.
@@ -156,7 +162,8 @@ func TestRunningTaskIsNotDeleted(t *testing.T) {
 	f := newRelease(t, startedAt)
 	containsInOrder(t, f.settle())
 	controllertest.Equal(t, "message",
-		"The spec has changed, but At shop-job still runs with its former spec. After its command has ended, the operator creates the At again. To end the command now, delete the At.", f.message("job"))
+		"The spec has changed, but At shop-job still runs with its former spec. After its command has ended, the "+
+			"operator creates the At again. To end the command now, delete the At.", f.message("job"))
 	f.checkCondition("Progressing=True ComponentsNotReady")
 	f.changeJob(doneAt(0))
 	containsInOrder(t, f.settle(), deleteJob, createJob)
@@ -166,7 +173,8 @@ func TestRunningTaskIsNotDeleted(t *testing.T) {
 func TestRunningTaskThatDoesNotStartSaysWhy(t *testing.T) {
 	f := newRelease(t, startedAt, stalled)
 	containsInOrder(t, f.settle())
-	if message := f.message("job"); !strings.HasSuffix(message, "To end the command now, delete the At. Its condition Ready says: It runs.") {
+	message := f.message("job")
+	if !strings.HasSuffix(message, "To end the command now, delete the At. Its condition Ready says: It runs.") {
 		t.Errorf("the message is %q", message)
 	}
 }
@@ -215,7 +223,9 @@ func TestTaskOfUserIsNotDeleted(t *testing.T) {
 			child.SetOwnerReferences(references)
 		},
 		"an At of another controller": func(child controller.Object) {
-			child.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Mine", Name: "mine", UID: "mine", Controller: ptr.To(true)}})
+			child.SetOwnerReferences([]metav1.OwnerReference{
+				{APIVersion: "v1", Kind: "Mine", Name: "mine", UID: "mine", Controller: ptr.To(true)},
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +253,11 @@ func TestRerunIsSafeWithOutdatedCache(t *testing.T) {
 			},
 			writes: []string{deleteJob},
 		},
-		"a label of the At has changed": {change: func(f fixture) { f.changeJob(func(at controller.Object) { at.SetLabels(nil) }) }, writes: []string{deleteJob}},
+		"a label of the At has changed": {
+			change: func(f fixture) { f.changeJob(func(at controller.Object) { at.SetLabels(nil) }) }, writes: []string{
+				deleteJob,
+			},
+		},
 		"the At was deleted":            {change: func(f fixture) { f.Remove(f.job()) }, writes: []string{deleteJob}},
 		"the spec was changed back":     {change: func(f fixture) { f.changeImages("") }},
 		"the Platform is being deleted": {change: fixture.delete},
@@ -286,7 +300,9 @@ func TestRunIsStoredBeforeTaskIsDeleted(t *testing.T) {
 	f := newFixture(t, example(version(at("job"), "new")), namespace())
 	f.addChild(at("job"), doneAt(3))
 	f.Journal.FailNext("update", "platforms/status", apierrors.NewInternalError(fmt.Errorf("no")))
-	controllertest.Equal(t, "writes of the reconcile whose status write fails", []string{updateStatus}, f.Reconcile().Writes)
+	controllertest.Equal(t, "writes of the reconcile whose status write fails", []string{
+		updateStatus,
+	}, f.Reconcile().Writes)
 	controllertest.Equal(t, "runs", nil, f.runs())
 	controllertest.Equal(t, "writes of the next reconcile", []string{updateStatus}, f.Reconcile().Writes)
 	controllertest.Equal(t, "runs", []string{" false BackoffLimitExceeded 3"}, f.runs())

@@ -64,7 +64,8 @@ func TestReconcileCreatesNoAtForOutdatedSpec(t *testing.T) {
 	if r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	controllertest.Equal(t, "writes", []string{"create ats shops/shop-job", "create apps shops/shop-web", updateStatus}, r.Writes)
+	controllertest.Equal(t, "writes", []string{"create ats shops/shop-job", "create apps shops/shop-web", updateStatus},
+		r.Writes)
 }
 
 // TestReconcileDoesNotRecreateAtDeletedMeanwhile has an At that a user deletes while the operator creates
@@ -94,7 +95,9 @@ func TestReconcileCreatesNothingForDeletedPlatform(t *testing.T) {
 		others []runtime.Object
 		change func(*v1alpha1.Platform)
 	}{
-		"a reconciled Platform with a namespace gets no component":              {others: []runtime.Object{namespace()}, change: hadNamespaceOf("")},
+		"a reconciled Platform with a namespace gets no component": {
+			others: []runtime.Object{namespace()}, change: hadNamespaceOf(""),
+		},
 		"a reconciled Platform without a namespace gets no namespace":           {change: hadNamespaceOf("")},
 		"a Platform that was never reconciled gets no component in a namespace": {others: []runtime.Object{namespace()}},
 		"a Platform that was never reconciled gets no namespace":                {},
@@ -136,7 +139,9 @@ func TestReconcileConfirmsChangesOncePerSecond(t *testing.T) {
 	if r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	controllertest.Equal(t, "writes", []string{"patch apps shops/shop-web", "patch apps shops/shop-docs", "create apps shops/shop-new", updateStatus}, r.Writes)
+	controllertest.Equal(t, "writes", []string{
+		"patch apps shops/shop-web", "patch apps shops/shop-docs", "create apps shops/shop-new", updateStatus,
+	}, r.Writes)
 	controllertest.Equal(t, "reads", 1, f.platformReads())
 }
 
@@ -164,8 +169,12 @@ func TestComponentIsNotReadyIfUpdateFails(t *testing.T) {
 		err    error
 		writes []string
 	}{
-		"the Database has changed":             {apierrors.NewConflict(v1alpha1.Resource("databases"), "shop-db", fmt.Errorf("changed")), []string{patch}},
-		"the Database is invalid":              {apierrors.NewInvalid(schema.GroupKind{Kind: "Database"}, "shop-db", nil), []string{patch, updateStatus}},
+		"the Database has changed": {
+			apierrors.NewConflict(v1alpha1.Resource("databases"), "shop-db", fmt.Errorf("changed")), []string{patch},
+		},
+		"the Database is invalid": {
+			apierrors.NewInvalid(schema.GroupKind{Kind: "Database"}, "shop-db", nil), []string{patch, updateStatus},
+		},
 		"the API server has an internal error": {apierrors.NewInternalError(fmt.Errorf("no")), []string{patch, updateStatus}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -216,12 +225,15 @@ func TestReadyConditionOmitsPostponedRemoval(t *testing.T) {
 func TestComponentStaysManagedUntilReleaseSucceeds(t *testing.T) {
 	f := newFixture(t, example(unmanaged(app("web"))), namespace())
 	f.addChild(app("web"), ready)
-	f.Journal.FailNext("patch", "apps", apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", fmt.Errorf("no right")))
+	f.Journal.FailNext("patch", "apps", apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web",
+		fmt.Errorf("no right")))
 	f.Reconcile()
 	f.checkComponents(reported("web", "App", v1alpha1.Managed, "Ready", reasonForbidden))
 	controllertest.Equal(t, "writes before the retry", nil, f.Reconcile().Writes)
 	f.Clock.Step(forbiddenRetry)
-	controllertest.Equal(t, "writes of the retry", []string{"patch apps shops/shop-web", updateStatus}, f.Reconcile().Writes)
+	controllertest.Equal(t, "writes of the retry", []string{
+		"patch apps shops/shop-web", updateStatus,
+	}, f.Reconcile().Writes)
 	f.checkComponents(reported("web", "App", v1alpha1.Unmanaged, "Ready", "Available"))
 }
 
@@ -252,9 +264,12 @@ func TestReconcileDelaysRetryOfRefusedDeletionsOfSameName(t *testing.T) {
 	f.addChild(app("web"), ready)
 	f.addChild(database("web"), ready)
 	for _, resource := range []string{"apps", "databases"} {
-		f.Journal.FailNext("delete", resource, apierrors.NewForbidden(v1alpha1.Resource(resource), "shop-web", fmt.Errorf("no right")))
+		f.Journal.FailNext("delete", resource, apierrors.NewForbidden(v1alpha1.Resource(resource), "shop-web",
+			fmt.Errorf("no right")))
 	}
-	controllertest.Equal(t, "writes", []string{"delete apps shops/shop-web", "delete databases shops/shop-web", updateStatus}, f.Reconcile().Writes)
+	controllertest.Equal(t, "writes", []string{
+		"delete apps shops/shop-web", "delete databases shops/shop-web", updateStatus,
+	}, f.Reconcile().Writes)
 	controllertest.Equal(t, "writes before the retry", nil, f.Reconcile().Writes)
 }
 
@@ -269,7 +284,9 @@ func TestTerminatingNamespaceDoesNotDelayRetry(t *testing.T) {
 	f := newFixture(t, example(app("web")), namespace())
 	f.Journal.FailNext("create", "apps", terminating())
 	f.Reconcile()
-	controllertest.Equal(t, "writes of the retry", []string{"create apps shops/shop-web", updateStatus}, f.Reconcile().Writes)
+	controllertest.Equal(t, "writes of the retry", []string{
+		"create apps shops/shop-web", updateStatus,
+	}, f.Reconcile().Writes)
 }
 
 // TestRemovalOfChildDeletedMeanwhileIsPostponed has a cache that lacks the deletion of a child by a user.

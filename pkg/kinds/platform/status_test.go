@@ -24,19 +24,35 @@ func TestStalled(t *testing.T) {
 		children          []child
 		degraded, stalled bool
 	}{
-		"a new component makes progress":                                  {spec: spec{app("web")}},
-		"a child is Degraded and makes progress":                          {spec{app("web")}, []child{{app("web"), degraded}}, true, false},
-		"a child is Stalled":                                              {spec{app("web")}, []child{{app("web"), stalled}}, true, true},
-		"a child is Stalled beside a new component":                       {spec{app("web"), app("docs")}, []child{{app("web"), stalled}}, true, false},
-		"a child is Stalled and another component depends on it":          {spec{app("web"), app("docs", "web")}, []child{{app("web"), stalled}}, true, true},
-		"the status of a child is outdated":                               {spec{app("web")}, []child{{app("web"), outdated}}, false, false},
-		"the child of an Unmanaged component is Stalled":                  {spec{unmanaged(app("web"))}, []child{{app("web"), stalled}}, false, false},
-		"an object of a user has the name of a child":                     {spec{app("web")}, []child{{app("web"), foreign}}, true, true},
-		"an object of a user has that name beside a new component":        {spec{app("web"), app("docs")}, []child{{app("web"), foreign}}, true, false},
-		"a component depends on a Removed component":                      {spec{app("web", "db"), removed(database("db"))}, nil, true, true},
-		"a component depends on a component that is being deleted":        {spec{app("web", "db"), removed(database("db"))}, []child{{database("db"), deleting}}, false, false},
-		"a Managed child depends on a Removed component":                  {spec{app("web", "db"), removed(database("db"))}, []child{{database("db"), ready}, {app("web", "db"), ready}}, true, true},
-		"a component depends on an Unmanaged component without an object": {spec{app("web", "db"), unmanaged(database("db"))}, nil, false, false},
+		"a new component makes progress":         {spec: spec{app("web")}},
+		"a child is Degraded and makes progress": {spec{app("web")}, []child{{app("web"), degraded}}, true, false},
+		"a child is Stalled":                     {spec{app("web")}, []child{{app("web"), stalled}}, true, true},
+		"a child is Stalled beside a new component": {
+			spec{app("web"), app("docs")}, []child{{app("web"), stalled}}, true, false,
+		},
+		"a child is Stalled and another component depends on it": {
+			spec{app("web"), app("docs", "web")}, []child{{app("web"), stalled}}, true, true,
+		},
+		"the status of a child is outdated": {spec{app("web")}, []child{{app("web"), outdated}}, false, false},
+		"the child of an Unmanaged component is Stalled": {
+			spec{unmanaged(app("web"))}, []child{{app("web"), stalled}}, false, false,
+		},
+		"an object of a user has the name of a child": {spec{app("web")}, []child{{app("web"), foreign}}, true, true},
+		"an object of a user has that name beside a new component": {
+			spec{app("web"), app("docs")}, []child{{app("web"), foreign}}, true, false,
+		},
+		"a component depends on a Removed component": {spec{app("web", "db"), removed(database("db"))}, nil, true, true},
+		"a component depends on a component that is being deleted": {
+			spec{app("web", "db"), removed(database("db"))}, []child{{database("db"), deleting}}, false, false,
+		},
+		"a Managed child depends on a Removed component": {
+			spec{app("web", "db"), removed(database("db"))}, []child{
+				{database("db"), ready}, {app("web", "db"), ready},
+			}, true, true,
+		},
+		"a component depends on an Unmanaged component without an object": {
+			spec{app("web", "db"), unmanaged(database("db"))}, nil, false, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, example(c.spec...), namespace())
@@ -69,8 +85,10 @@ func TestReconcileDelaysRetryOfRefusedCreation(t *testing.T) {
 		"an invalid child is not retried after a minute":   {err: invalid, after: time.Minute},
 		"an invalid child is retried after 6 minutes":      {err: invalid, after: 6 * time.Minute, retry: true},
 		"a forbidden creation is retried after 31 seconds": {err: forbidden, after: 31 * time.Second, retry: true},
-		"an invalid child is retried if the spec changes":  {err: invalid, change: func(p *v1alpha1.Platform) { p.Spec.Components[0].App.Image = "web:2" }, retry: true},
-		"an internal error of the API server is retried":   {err: apierrors.NewInternalError(fmt.Errorf("no")), retry: true},
+		"an invalid child is retried if the spec changes": {
+			err: invalid, change: func(p *v1alpha1.Platform) { p.Spec.Components[0].App.Image = "web:2" }, retry: true,
+		},
+		"an internal error of the API server is retried": {err: apierrors.NewInternalError(fmt.Errorf("no")), retry: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, example(app("web")), namespace())
@@ -97,7 +115,8 @@ func TestReconcileDelaysRetryOfRefusedCreation(t *testing.T) {
 func TestReconcileDelaysRetryOfRefusedDeletion(t *testing.T) {
 	f := newFixture(t, example(removed(app("web"))), namespace())
 	f.addChild(app("web"), ready)
-	f.Journal.FailNext("delete", "apps", apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", fmt.Errorf("no right")))
+	f.Journal.FailNext("delete", "apps", apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web",
+		fmt.Errorf("no right")))
 	writes := []string{"delete apps shops/shop-web", updateStatus}
 	controllertest.Equal(t, "writes", writes, f.Reconcile().Writes)
 	controllertest.Equal(t, "writes before the retry", nil, f.Reconcile().Writes)
@@ -106,18 +125,24 @@ func TestReconcileDelaysRetryOfRefusedDeletion(t *testing.T) {
 }
 
 func TestStatusListsAllComponentsOfInvalidSpec(t *testing.T) {
-	f := newFixture(t, example(app("a", "b"), app("b", "a"), app("c"), removed(app("d")), unmanaged(app("e")), removed(app("f"))), namespace())
+	f := newFixture(t, example(app("a", "b"), app("b", "a"), app("c"), removed(app("d")), unmanaged(app("e")),
+		removed(app("f"))), namespace())
 	for name, state := range map[string]childState{"a": ready, "c": degraded, "e": released, "f": ready} {
 		f.addChild(app(name), state)
 	}
 	controllertest.Equal(t, "writes", []string{updateStatus}, f.Reconcile().Writes)
 	f.checkComponents(
-		reported("a", "App", v1alpha1.Managed, "Ready", "Available"), reported("b", "App", v1alpha1.Managed, "Waiting", reasonInvalid),
-		reported("c", "App", v1alpha1.Managed, "Failed", "Unavailable"), reported("d", "App", v1alpha1.Removed, "Removed", ""),
-		reported("e", "App", v1alpha1.Unmanaged, "Pending", "Unavailable"), reported("f", "App", v1alpha1.Removed, "Waiting", reasonInvalid),
+		reported("a", "App", v1alpha1.Managed, "Ready", "Available"),
+		reported("b", "App", v1alpha1.Managed, "Waiting", reasonInvalid),
+		reported("c", "App", v1alpha1.Managed, "Failed", "Unavailable"),
+		reported("d", "App", v1alpha1.Removed, "Removed", ""),
+		reported("e", "App", v1alpha1.Unmanaged, "Pending", "Unavailable"),
+		reported("f", "App", v1alpha1.Removed, "Waiting", reasonInvalid),
 	)
 	status := f.Object().Status
-	controllertest.Equal(t, "Managed and Ready components", []int32{3, 1}, []int32{status.ManagedComponents, status.ReadyComponents})
+	controllertest.Equal(t, "Managed and Ready components", []int32{3, 1}, []int32{
+		status.ManagedComponents, status.ReadyComponents,
+	})
 }
 
 func TestStatusTruncatesLongMessages(t *testing.T) {
@@ -130,7 +155,8 @@ func TestStatusTruncatesLongMessages(t *testing.T) {
 	if len(message) > maxMessage || !strings.HasSuffix(message, "é...") {
 		t.Errorf("the message has %d bytes: %s", len(message), message)
 	}
-	if r := conditions.Find(f.Object().Status.Conditions, conditions.Ready); r == nil || !strings.HasSuffix(r.Message, "; and 2 more.") {
+	r := conditions.Find(f.Object().Status.Conditions, conditions.Ready)
+	if r == nil || !strings.HasSuffix(r.Message, "; and 2 more.") {
 		t.Errorf("Ready is %v", r)
 	}
 }
@@ -159,5 +185,6 @@ func TestComponentWaitsWhileManyFormerChildrenAreLeft(t *testing.T) {
 	f.Reconcile()
 	web := f.Object().Status.Components[0]
 	controllertest.Equal(t, "reason", "ReplacingComponent", web.Reason)
-	controllertest.Equal(t, "message", "Waiting for the deletion of components that are no longer in the spec. More than 64 of them are left.", web.Message)
+	controllertest.Equal(t, "message", "Waiting for the deletion of components that are no longer in the spec. More "+
+		"than 64 of them are left.", web.Message)
 }

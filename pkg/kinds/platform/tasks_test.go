@@ -43,16 +43,25 @@ func TestNextOfTasks(t *testing.T) {
 		facts facts
 		want  step
 	}{
-		"a task that has finished is kept":             {facts{managedFact("job", finishedTask)}, step{verb: keep}},
-		"a task that has failed is kept":               {facts{managedFact("job", failedTask)}, step{verb: keep}},
-		"a task that runs is kept":                     {facts{managedFact("job", runningTask)}, step{verb: keep}},
-		"a changed task runs again":                    {facts{managedFact("job", changed)}, step{verb: rerun}},
-		"a changed task that failed runs again":        {facts{managedFact("job", changedTask(failedTask))}, step{verb: rerun}},
-		"a changed task that runs is not deleted":      {facts{managedFact("job", changedTask(runningTask))}, step{verb: finish}},
-		"the run of a changed task is stored first":    {facts{managedFact("job", changedTask(finishedTask, func(f *fact) { f.noted = false }))}, step{verb: note}},
-		"a changed task is listed in the status first": {facts{unannounced(managedFact("job", changed))}, step{verb: announce}},
-		"a changed task of a user is not deleted":      {facts{managedFact("job", changedTask(finishedTask, func(f *fact) { f.ours, f.bound = false, false }))}, step{verb: keep}},
-		"a released changed task is reclaimed first":   {facts{managedFact("job", changedTask(finishedTask, func(f *fact) { f.bound = false }))}, step{verb: reclaim}},
+		"a task that has finished is kept":        {facts{managedFact("job", finishedTask)}, step{verb: keep}},
+		"a task that has failed is kept":          {facts{managedFact("job", failedTask)}, step{verb: keep}},
+		"a task that runs is kept":                {facts{managedFact("job", runningTask)}, step{verb: keep}},
+		"a changed task runs again":               {facts{managedFact("job", changed)}, step{verb: rerun}},
+		"a changed task that failed runs again":   {facts{managedFact("job", changedTask(failedTask))}, step{verb: rerun}},
+		"a changed task that runs is not deleted": {facts{managedFact("job", changedTask(runningTask))}, step{verb: finish}},
+		"the run of a changed task is stored first": {
+			facts{managedFact("job", changedTask(finishedTask, func(f *fact) { f.noted = false }))}, step{verb: note},
+		},
+		"a changed task is listed in the status first": {
+			facts{unannounced(managedFact("job", changed))}, step{verb: announce},
+		},
+		"a changed task of a user is not deleted": {
+			facts{managedFact("job", changedTask(finishedTask, func(f *fact) { f.ours, f.bound = false, false }))},
+			step{verb: keep},
+		},
+		"a released changed task is reclaimed first": {
+			facts{managedFact("job", changedTask(finishedTask, func(f *fact) { f.bound = false }))}, step{verb: reclaim},
+		},
 		"a changed task that is being deleted is awaited": {
 			facts{managedFact("job", changedTask(finishedTask, func(f *fact) { f.going = true }))}, step{verb: await},
 		},
@@ -60,33 +69,73 @@ func TestNextOfTasks(t *testing.T) {
 			facts{managedFact("job", changed, "db"), managedFact("db", pendingChild)}, step{queue, []string{"db"}},
 		},
 		"a changed task waits for another changed task": {
-			facts{managedFact("job", changed, "web"), managedFact("web", readyChild, "first"), managedFact("first", changed)}, step{queue, []string{"first"}},
+			facts{
+				managedFact("job", changed, "web"), managedFact("web", readyChild, "first"), managedFact("first", changed),
+			}, step{queue, []string{"first"}},
 		},
-		"a changed Unmanaged task is left as it is": {facts{unmanagedFact("job", fact{task: true, there: true, ours: true, changed: true})}, step{verb: leave}},
+		"a changed Unmanaged task is left as it is": {
+			facts{unmanagedFact("job", fact{task: true, there: true, ours: true, changed: true})}, step{verb: leave},
+		},
 
-		"a dependent of a changed task stays":                       {facts{managedFact("web", readyChild, "job"), managedFact("job", changed)}, step{stay, []string{"job"}}},
-		"a dependent of a changed task that runs stays":             {facts{managedFact("web", readyChild, "job"), managedFact("job", changedTask(runningTask))}, step{stay, []string{"job"}}},
-		"a dependent of a task between deletion and creation stays": {facts{managedFact("web", readyChild, "job"), managedFact("job", missingTask)}, step{stay, []string{"job"}}},
-		"a dependent of a running task stays":                       {facts{managedFact("web", readyChild, "job"), managedFact("job", runningTask)}, step{stay, []string{"job"}}},
-		"a dependent of a failed task stays":                        {facts{managedFact("web", readyChild, "job"), managedFact("job", failedTask)}, step{stay, []string{"job"}}},
-		"a dependent of a finished task is kept":                    {facts{managedFact("web", readyChild, "job"), managedFact("job", finishedTask)}, step{verb: keep}},
+		"a dependent of a changed task stays": {
+			facts{managedFact("web", readyChild, "job"), managedFact("job", changed)}, step{stay, []string{"job"}},
+		},
+		"a dependent of a changed task that runs stays": {
+			facts{
+				managedFact("web", readyChild, "job"), managedFact("job", changedTask(runningTask)),
+			}, step{stay, []string{"job"}},
+		},
+		"a dependent of a task between deletion and creation stays": {
+			facts{managedFact("web", readyChild, "job"), managedFact("job", missingTask)}, step{stay, []string{"job"}},
+		},
+		"a dependent of a running task stays": {
+			facts{managedFact("web", readyChild, "job"), managedFact("job", runningTask)}, step{stay, []string{"job"}},
+		},
+		"a dependent of a failed task stays": {
+			facts{managedFact("web", readyChild, "job"), managedFact("job", failedTask)}, step{stay, []string{"job"}},
+		},
+		"a dependent of a finished task is kept": {
+			facts{managedFact("web", readyChild, "job"), managedFact("job", finishedTask)}, step{verb: keep},
+		},
 		"a dependent of an object of a user in a task's place stays": {
-			facts{managedFact("web", readyChild, "job"), managedFact("job", fact{task: true, there: true, ready: true})}, step{stay, []string{"job"}},
+			facts{
+				managedFact("web", readyChild, "job"), managedFact("job", fact{task: true, there: true, ready: true}),
+			}, step{stay, []string{"job"}},
 		},
 		"an indirect dependent of a changed task stays": {
-			facts{managedFact("web", readyChild, "orders"), managedFact("orders", readyChild, "job"), managedFact("job", changed)}, step{stay, []string{"job"}},
+			facts{
+				managedFact("web", readyChild, "orders"), managedFact("orders", readyChild, "job"), managedFact("job", changed),
+			}, step{stay, []string{"job"}},
 		},
 		"a new component waits for a task that it depends on indirectly": {
-			facts{managedFact("new", noChild, "orders"), managedFact("orders", readyChild, "job"), managedFact("job", changed)}, step{queue, []string{"job"}},
+			facts{
+				managedFact("new", noChild, "orders"), managedFact("orders", readyChild, "job"), managedFact("job", changed),
+			}, step{queue, []string{"job"}},
 		},
-		"a released dependent is reclaimed":                       {facts{managedFact("web", releasedChild, "job"), managedFact("job", changed)}, step{verb: reclaim}},
-		"a component beside a changed task is kept":               {facts{managedFact("docs", readyChild), managedFact("job", changed)}, step{verb: keep}},
-		"a dependency of a changed task is kept":                  {facts{managedFact("db", readyChild), managedFact("job", changed, "db")}, step{verb: keep}},
-		"a dependent of a Database that is not Ready is kept":     {facts{managedFact("web", readyChild, "db"), managedFact("db", pendingChild)}, step{verb: keep}},
-		"a dependent of an Unmanaged task is kept":                {facts{managedFact("web", readyChild, "job"), unmanagedFact("job", runningTask)}, step{verb: keep}},
-		"a dependent of a Removed task is kept":                   {facts{managedFact("web", readyChild, "job"), removedFact("job", finishedTask)}, step{verb: keep}},
-		"a dependent of a changed task is removed":                {facts{removedFact("web", readyChild, "job"), managedFact("job", changed)}, step{verb: remove}},
-		"a dependent of a changed task is released if it must be": {facts{unmanagedFact("web", readyChild, "job"), managedFact("job", changed)}, step{verb: release}},
+		"a released dependent is reclaimed": {
+			facts{managedFact("web", releasedChild, "job"), managedFact("job", changed)}, step{verb: reclaim},
+		},
+		"a component beside a changed task is kept": {
+			facts{managedFact("docs", readyChild), managedFact("job", changed)}, step{verb: keep},
+		},
+		"a dependency of a changed task is kept": {
+			facts{managedFact("db", readyChild), managedFact("job", changed, "db")}, step{verb: keep},
+		},
+		"a dependent of a Database that is not Ready is kept": {
+			facts{managedFact("web", readyChild, "db"), managedFact("db", pendingChild)}, step{verb: keep},
+		},
+		"a dependent of an Unmanaged task is kept": {
+			facts{managedFact("web", readyChild, "job"), unmanagedFact("job", runningTask)}, step{verb: keep},
+		},
+		"a dependent of a Removed task is kept": {
+			facts{managedFact("web", readyChild, "job"), removedFact("job", finishedTask)}, step{verb: keep},
+		},
+		"a dependent of a changed task is removed": {
+			facts{removedFact("web", readyChild, "job"), managedFact("job", changed)}, step{verb: remove},
+		},
+		"a dependent of a changed task is released if it must be": {
+			facts{unmanagedFact("web", readyChild, "job"), managedFact("job", changed)}, step{verb: release},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Equal(t, "next", c.want, newPlan(c.facts).next(c.facts[0]), cmp.AllowUnexported(step{}))
@@ -98,7 +147,9 @@ func TestNextOfTasks(t *testing.T) {
 }
 
 func TestHasChanged(t *testing.T) {
-	base := cnatv1.AtSpec{Schedule: "2020-01-01T00:00:00Z", Command: []string{"true"}, Resources: corev1.ResourceRequirements{
+	base := cnatv1.AtSpec{Schedule: "2020-01-01T00:00:00Z", Command: []string{
+		"true",
+	}, Resources: corev1.ResourceRequirements{
 		Limits: corev1.ResourceList{"cpu": resource.MustParse("0.5")},
 	}}
 	done := func(at *cnatv1.At) { at.Status.Phase = cnatv1.AtDone }
@@ -107,20 +158,44 @@ func TestHasChanged(t *testing.T) {
 		change func(*cnatv1.AtSpec)
 		want   bool
 	}{
-		"the same spec":                      {live: done, change: func(*cnatv1.AtSpec) {}},
-		"another command":                    {live: done, change: func(s *cnatv1.AtSpec) { s.Command = []string{"false"} }, want: true},
-		"another image":                      {live: done, change: func(s *cnatv1.AtSpec) { s.Image = "other:1" }, want: true},
-		"another schedule":                   {live: done, change: func(s *cnatv1.AtSpec) { s.Schedule = "2021-01-01T00:00:00Z" }, want: true},
-		"another command while it runs":      {live: func(at *cnatv1.At) { at.Status.Phase = cnatv1.AtRunning }, change: func(s *cnatv1.AtSpec) { s.Image = "other:1" }, want: true},
-		"another command before it starts":   {live: func(at *cnatv1.At) { at.Status.Phase = cnatv1.AtPending }, change: func(s *cnatv1.AtSpec) { s.Image = "other:1" }},
-		"another command without a status":   {live: func(*cnatv1.At) {}, change: func(s *cnatv1.AtSpec) { s.Image = "other:1" }},
-		"another suspend":                    {live: done, change: func(s *cnatv1.AtSpec) { s.Suspend = ptr.To(true) }, want: true},
-		"an explicit default":                {live: done, change: func(s *cnatv1.AtSpec) { s.Suspend, s.Restricted, s.Args = ptr.To(false), ptr.To(false), []string{} }},
-		"the same quantity in other words":   {live: done, change: func(s *cnatv1.AtSpec) { s.Resources.Limits["cpu"] = resource.MustParse("500m") }},
-		"another quantity":                   {live: done, change: func(s *cnatv1.AtSpec) { s.Resources.Limits["cpu"] = resource.MustParse("1") }, want: true},
-		"another backoffLimit":               {live: done, change: func(s *cnatv1.AtSpec) { s.BackoffLimit = ptr.To[int32](3) }},
-		"another ttlSecondsAfterFinished":    {live: done, change: func(s *cnatv1.AtSpec) { s.TTLSecondsAfterFinished = ptr.To[int32](3) }},
-		"a child that the cache cannot hold": {live: func(at *cnatv1.At) { done(at); unreadable(t, at) }, change: func(s *cnatv1.AtSpec) { s.Image = "other:1" }},
+		"the same spec":    {live: done, change: func(*cnatv1.AtSpec) {}},
+		"another command":  {live: done, change: func(s *cnatv1.AtSpec) { s.Command = []string{"false"} }, want: true},
+		"another image":    {live: done, change: func(s *cnatv1.AtSpec) { s.Image = "other:1" }, want: true},
+		"another schedule": {live: done, change: func(s *cnatv1.AtSpec) { s.Schedule = "2021-01-01T00:00:00Z" }, want: true},
+		"another command while it runs": {
+			live: func(at *cnatv1.At) { at.Status.Phase = cnatv1.AtRunning }, change: func(s *cnatv1.AtSpec) {
+				s.Image = "other:1"
+			}, want: true,
+		},
+		"another command before it starts": {
+			live: func(at *cnatv1.At) { at.Status.Phase = cnatv1.AtPending }, change: func(s *cnatv1.AtSpec) {
+				s.Image = "other:1"
+			},
+		},
+		"another command without a status": {
+			live: func(*cnatv1.At) {}, change: func(s *cnatv1.AtSpec) { s.Image = "other:1" },
+		},
+		"another suspend": {
+			live: done, change: func(s *cnatv1.AtSpec) { s.Suspend = ptr.To(true) }, want: true,
+		},
+		"an explicit default": {
+			live: done, change: func(s *cnatv1.AtSpec) {
+				s.Suspend, s.Restricted, s.Args = ptr.To(false), ptr.To(false), []string{}
+			},
+		},
+		"the same quantity in other words": {
+			live: done, change: func(s *cnatv1.AtSpec) { s.Resources.Limits["cpu"] = resource.MustParse("500m") },
+		},
+		"another quantity": {
+			live: done, change: func(s *cnatv1.AtSpec) { s.Resources.Limits["cpu"] = resource.MustParse("1") }, want: true,
+		},
+		"another backoffLimit": {live: done, change: func(s *cnatv1.AtSpec) { s.BackoffLimit = ptr.To[int32](3) }},
+		"another ttlSecondsAfterFinished": {
+			live: done, change: func(s *cnatv1.AtSpec) { s.TTLSecondsAfterFinished = ptr.To[int32](3) },
+		},
+		"a child that the cache cannot hold": {
+			live: func(at *cnatv1.At) { done(at); unreadable(t, at) }, change: func(s *cnatv1.AtSpec) { s.Image = "other:1" },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := &cnatv1.At{Spec: *base.DeepCopy()}
@@ -130,7 +205,8 @@ func TestHasChanged(t *testing.T) {
 			controllertest.Equal(t, "has changed", c.want, hasChanged(live, &v1alpha1.PlatformComponent{At: want}))
 		})
 	}
-	controllertest.Equal(t, "an App has changed", false, hasChanged(&v1alpha1.App{}, &v1alpha1.PlatformComponent{App: &v1alpha1.AppSpec{Image: "web:2"}}))
+	controllertest.Equal(t, "an App has changed", false,
+		hasChanged(&v1alpha1.App{}, &v1alpha1.PlatformComponent{App: &v1alpha1.AppSpec{Image: "web:2"}}))
 }
 
 // unreadable marks an object as the caches mark an object that they cannot hold.
@@ -146,7 +222,10 @@ func doneAt(code int32) childState {
 	return func(child controller.Object) {
 		at := child.(*cnatv1.At)
 		start := metav1.Now()
-		at.Status.Phase, at.Status.ExitCode, at.Status.StartTime, at.Status.CompletionTime = cnatv1.AtDone, &code, &start, &start
+		at.Status.Phase = cnatv1.AtDone
+		at.Status.ExitCode = &code
+		at.Status.StartTime = &start
+		at.Status.CompletionTime = &start
 		kind, reason := cnatv1.AtComplete, "CommandSucceeded"
 		if code != 0 {
 			kind, reason = cnatv1.AtFailed, "BackoffLimitExceeded"
@@ -200,16 +279,42 @@ func TestRunsOf(t *testing.T) {
 		change func(*component)
 		want   []string
 	}{
-		"a task that has become Done is added":          {former: v1alpha1.PlatformComponentStatus{Phase: "Running"}, want: []string{"new"}},
-		"a task that is about to be replaced is added":  {former: v1alpha1.PlatformComponentStatus{Phase: "Done"}, change: func(c *component) { c.step.verb = note }, want: []string{"new"}},
-		"the fourth run replaces the oldest":            {former: v1alpha1.PlatformComponentStatus{Phase: "Running", Runs: three}, want: []string{"new", "old-c", "old-b"}},
-		"a run is added once":                           {former: v1alpha1.PlatformComponentStatus{Runs: []v1alpha1.PlatformTaskRun{{UID: "new"}}}, want: []string{"new"}},
-		"a run between two status writes is added":      {former: v1alpha1.PlatformComponentStatus{Phase: "Done", Runs: three[2:]}, want: []string{"new", "old-a"}},
-		"the runs stay while there is no child":         {former: v1alpha1.PlatformComponentStatus{Runs: three[2:]}, change: func(c *component) { c.child = nil }, want: []string{"old-a"}},
-		"an At of a user is not added":                  {former: v1alpha1.PlatformComponentStatus{}, change: func(c *component) { c.ours = false }},
-		"the At of an Unmanaged component is not added": {former: v1alpha1.PlatformComponentStatus{}, change: func(c *component) { c.state = v1alpha1.Unmanaged }},
-		"a task that runs is not added":                 {former: v1alpha1.PlatformComponentStatus{}, change: func(c *component) { at := done.DeepCopy(); startedAt(at); c.child = at }},
-		"a child of another kind has no runs":           {former: v1alpha1.PlatformComponentStatus{}, change: func(c *component) { c.child = &v1alpha1.App{} }},
+		"a task that has become Done is added": {
+			former: v1alpha1.PlatformComponentStatus{Phase: "Running"}, want: []string{"new"},
+		},
+		"a task that is about to be replaced is added": {
+			former: v1alpha1.PlatformComponentStatus{Phase: "Done"}, change: func(c *component) { c.step.verb = note },
+			want: []string{"new"},
+		},
+		"the fourth run replaces the oldest": {
+			former: v1alpha1.PlatformComponentStatus{Phase: "Running", Runs: three}, want: []string{"new", "old-c", "old-b"},
+		},
+		"a run is added once": {
+			former: v1alpha1.PlatformComponentStatus{Runs: []v1alpha1.PlatformTaskRun{{UID: "new"}}}, want: []string{"new"},
+		},
+		"a run between two status writes is added": {
+			former: v1alpha1.PlatformComponentStatus{Phase: "Done", Runs: three[2:]}, want: []string{"new", "old-a"},
+		},
+		"the runs stay while there is no child": {
+			former: v1alpha1.PlatformComponentStatus{Runs: three[2:]}, change: func(c *component) { c.child = nil },
+			want: []string{"old-a"},
+		},
+		"an At of a user is not added": {
+			former: v1alpha1.PlatformComponentStatus{}, change: func(c *component) { c.ours = false },
+		},
+		"the At of an Unmanaged component is not added": {
+			former: v1alpha1.PlatformComponentStatus{}, change: func(c *component) { c.state = v1alpha1.Unmanaged },
+		},
+		"a task that runs is not added": {
+			former: v1alpha1.PlatformComponentStatus{}, change: func(c *component) {
+				at := done.DeepCopy()
+				startedAt(at)
+				c.child = at
+			},
+		},
+		"a child of another kind has no runs": {
+			former: v1alpha1.PlatformComponentStatus{}, change: func(c *component) { c.child = &v1alpha1.App{} },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of := &component{child: done, fact: fact{ours: true, state: v1alpha1.Managed}}
@@ -221,7 +326,8 @@ func TestRunsOf(t *testing.T) {
 	}
 	got := runOf(done)
 	controllertest.Equal(t, "run", v1alpha1.PlatformTaskRun{
-		UID: "new", Image: strings.Repeat("é", 128), StartTime: done.Status.StartTime, CompletionTime: done.Status.CompletionTime,
-		Reason: "BackoffLimitExceeded", ExitCode: ptr.To[int32](3),
+		UID: "new", Image: strings.Repeat("é", 128), StartTime: done.Status.StartTime,
+		CompletionTime: done.Status.CompletionTime,
+		Reason:         "BackoffLimitExceeded", ExitCode: ptr.To[int32](3),
 	}, got)
 }

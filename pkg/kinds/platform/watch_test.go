@@ -27,10 +27,13 @@ func TestNew(t *testing.T) {
 	controllertest.Run(t, c, 1, cluster.Own, cluster.All)
 	untilPhase := func(phase v1alpha1.PlatformPhase) {
 		t.Helper()
-		cluster.Eventually("phase "+string(phase), func() bool { return kindtest.Get[*v1alpha1.Platform](cluster, "", "shop").Status.Phase == phase })
+		cluster.Eventually("phase "+string(phase), func() bool {
+			return kindtest.Get[*v1alpha1.Platform](cluster, "", "shop").Status.Phase == phase
+		})
 	}
 	untilPhase(v1alpha1.PlatformFailed)
-	if err := cluster.Metadata.Tracker().Add(kindtest.Metadata(t, kindtest.Get[*corev1.Namespace](cluster, "", "shops"))); err != nil {
+	if err := cluster.Metadata.Tracker().
+		Add(kindtest.Metadata(t, kindtest.Get[*corev1.Namespace](cluster, "", "shops"))); err != nil {
 		t.Fatal(err)
 	}
 	cluster.Remove(foreign)
@@ -44,15 +47,20 @@ func TestNew(t *testing.T) {
 
 func TestChildrenOfListsComponentsOfSpecAndStatus(t *testing.T) {
 	platform := example(app("web"), database("db"))
-	controllertest.Equal(t, "children of components in the spec", []string{"App/shops/shop-web", "Database/shops/shop-db"}, childrenOf(platform))
-	platform.Spec.Components, platform.Status.Components = nil, []v1alpha1.PlatformComponentStatus{{Name: "old", Kind: "App"}}
+	controllertest.Equal(t, "children of components in the spec", []string{
+		"App/shops/shop-web", "Database/shops/shop-db",
+	}, childrenOf(platform))
+	platform.Spec.Components, platform.Status.Components = nil, []v1alpha1.PlatformComponentStatus{
+		{Name: "old", Kind: "App"},
+	}
 	controllertest.Equal(t, "children of components in the status", []string{"App/shops/shop-old"}, childrenOf(platform))
 }
 
 func TestRemoveAndReleaseRejectObjectOfOtherKind(t *testing.T) {
 	app, other := newFixture(t, example()).kind("App"), &v1alpha1.Database{}
 	owner := children.Owner{Object: example(), Kind: groupVersionKind}
-	controllertest.ErrorContains(t, "unexpected type *v1alpha1.Database of a child of kind App", app.remove(t.Context(), owner, other))
+	controllertest.ErrorContains(t, "unexpected type *v1alpha1.Database of a child of kind App",
+		app.remove(t.Context(), owner, other))
 	_, err := app.release(t.Context(), owner, other)
 	controllertest.ErrorContains(t, "unexpected type *v1alpha1.Database of a child of kind App", err)
 	controllertest.Equal(t, "phase", "", app.phase(other))

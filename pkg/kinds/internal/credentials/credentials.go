@@ -58,7 +58,8 @@ func NewPassword() string {
 // Secret returns a connection Secret. An existing Secret keeps its own password: see Keep.
 func Secret(meta metav1.ObjectMeta, c Connection, password string) *corev1.Secret {
 	s := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{
-		KeyUsername: []byte(c.Username), KeyHost: []byte(c.Host), KeyPort: []byte(c.Port), KeyDatabase: []byte(c.Database), KeyTLSMode: []byte(c.TLSMode),
+		KeyUsername: []byte(c.Username), KeyHost: []byte(c.Host), KeyPort: []byte(c.Port),
+		KeyDatabase: []byte(c.Database), KeyTLSMode: []byte(c.TLSMode),
 	}}
 	if len(c.CA) > 0 {
 		s.Data[KeyCA] = c.CA

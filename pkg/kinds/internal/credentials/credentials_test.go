@@ -16,7 +16,8 @@ func TestNewPasswordIsUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
 		password := credentials.NewPassword()
-		if len(password) != 32 || strings.Trim(password, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" || seen[password] {
+		if len(password) != 32 ||
+			strings.Trim(password, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" || seen[password] {
 			t.Fatalf("%q is not a new password of 32 characters", password)
 		}
 		seen[password] = true
@@ -29,15 +30,21 @@ func FuzzConnection(f *testing.F) {
 		f.Add(text, text, text)
 	}
 	f.Fuzz(func(t *testing.T, owner, database, password string) {
-		s := credentials.Secret(metav1.ObjectMeta{Name: "shop"}, credentials.Connection{Username: owner, Host: "2001:db8::1", Port: "5432", Database: database, TLSMode: "verify-full"}, password)
+		s := credentials.Secret(metav1.ObjectMeta{Name: "shop"}, credentials.Connection{
+			Username: owner, Host: "2001:db8::1", Port: "5432", Database: database, TLSMode: "verify-full",
+		}, password)
 		read, err := url.Parse(string(s.Data[credentials.KeyURI]))
 		if err != nil {
 			t.Fatalf("the uri is none: %v", err)
 		}
 		got, _ := read.User.Password()
-		controllertest.Equal(t, "of the uri", []string{owner, password, "[2001:db8::1]:5432", "/" + database, "sslmode=verify-full"},
+		controllertest.Equal(t, "of the uri", []string{
+			owner, password, "[2001:db8::1]:5432", "/" + database, "sslmode=verify-full",
+		},
 			[]string{read.User.Username(), got, read.Host, read.Path, read.RawQuery})
-		controllertest.Equal(t, "of pgpass", []string{"2001:db8::1", "5432", database, owner, password}, pgpassFields(string(s.Data[credentials.KeyPgpass])))
+		controllertest.Equal(t, "of pgpass", []string{
+			"2001:db8::1", "5432", database, owner, password,
+		}, pgpassFields(string(s.Data[credentials.KeyPgpass])))
 	})
 }
 
@@ -62,11 +69,18 @@ func pgpassFields(line string) []string {
 
 func TestParseReadsGeneratedSecret(t *testing.T) {
 	password := credentials.NewPassword()
-	s := credentials.Secret(metav1.ObjectMeta{Name: "shop"}, credentials.Connection{Username: "a b", Host: "2001:db8::1", Port: "6432", Database: "x/y", TLSMode: "require"}, password)
-	want := postgresql.Settings{Host: "2001:db8::1", Port: 6432, Username: "a b", Password: password, Database: "x/y", Mode: postgresql.Require}
+	s := credentials.Secret(metav1.ObjectMeta{Name: "shop"}, credentials.Connection{
+		Username: "a b", Host: "2001:db8::1", Port: "6432", Database: "x/y", TLSMode: "require",
+	}, password)
+	want := postgresql.Settings{
+		Host: "2001:db8::1", Port: 6432, Username: "a b", Password: password, Database: "x/y", Mode: postgresql.Require,
+	}
 	for name, keys := range map[string][]string{
-		"by its uri":        {credentials.KeyURI},
-		"by its other keys": {credentials.KeyHost, credentials.KeyPort, credentials.KeyUsername, credentials.KeyPassword, credentials.KeyDatabase, credentials.KeyTLSMode},
+		"by its uri": {credentials.KeyURI},
+		"by its other keys": {
+			credentials.KeyHost, credentials.KeyPort, credentials.KeyUsername, credentials.KeyPassword,
+			credentials.KeyDatabase, credentials.KeyTLSMode,
+		},
 	} {
 		data := map[string][]byte{}
 		for _, key := range keys {

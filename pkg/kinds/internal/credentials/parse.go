@@ -100,7 +100,8 @@ func checkSizes(data map[string][]byte) error {
 func readURI(text string, values map[string]string) error {
 	// The error of url.Parse contains the whole URI, so readURI does not return it.
 	uri, err := url.Parse(text)
-	if err != nil || uri.Scheme != "postgresql" && uri.Scheme != "postgres" || uri.Opaque != "" || strings.Contains(text, "#") {
+	if err != nil || uri.Scheme != "postgresql" && uri.Scheme != "postgres" || uri.Opaque != "" ||
+		strings.Contains(text, "#") {
 		return errors.New(messageURI.With())
 	}
 	set := func(key, value string) {

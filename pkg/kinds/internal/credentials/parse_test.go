@@ -21,7 +21,10 @@ func TestParse(t *testing.T) {
 		}
 		return data
 	}
-	plain := postgresql.Settings{Host: "db.example.com", Port: 5432, Username: "admin", Password: "secret", Database: "postgres", Mode: postgresql.VerifyFull}
+	plain := postgresql.Settings{
+		Host: "db.example.com", Port: 5432, Username: "admin", Password: "secret", Database: "postgres",
+		Mode: postgresql.VerifyFull,
+	}
 	but := func(change func(*postgresql.Settings)) postgresql.Settings {
 		s := plain
 		change(&s)
@@ -32,42 +35,124 @@ func TestParse(t *testing.T) {
 		want postgresql.Settings
 		err  string
 	}{
-		"a host":                     {data: host(nil), want: plain},
-		"all keys":                   {data: host(map[string]string{"port": "6432", "dbname": "x", "sslmode": "require"}), want: but(func(s *postgresql.Settings) { s.Port, s.Database, s.Mode = 6432, "x", postgresql.Require })},
-		"a uri":                      {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com"}, want: plain},
-		"a uri that says all":        {data: map[string]string{"uri": "postgres://adm%20in:s%2Fe%3Ac@db.example.com:6432/x%2Fy?sslmode=disable&application_name=a&connect_timeout=1"}, want: postgresql.Settings{Host: "db.example.com", Port: 6432, Username: "adm in", Password: "s/e:c", Database: "x/y", Mode: postgresql.Disable}},
-		"IPv6":                       {data: map[string]string{"uri": "postgresql://admin:secret@[2001:db8::1]:6432"}, want: but(func(s *postgresql.Settings) { s.Host, s.Port = "2001:db8::1", 6432 })},
-		"no password":                {data: map[string]string{"host": "db.example.com", "username": "admin"}, want: but(func(s *postgresql.Settings) { s.Password = "" })},
-		"nothing":                    {err: "neither uri nor host is set"},
-		"no username":                {data: map[string]string{"host": "x"}, err: "username is missing"},
-		"another scheme":             {data: map[string]string{"uri": "mysql://admin:secret@x"}, err: "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX"},
-		"a broken uri":               {data: map[string]string{"uri": "postgresql://admin:sec%ret@x"}, err: "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX"},
-		"libpq's words":              {data: map[string]string{"uri": "host=x password=secret"}, err: "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX"},
-		"a file":                     {data: map[string]string{"uri": "postgresql://a@x?passfile=/etc/passwd"}, err: "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and connect_timeout, and the key ca instead of sslrootcert"},
-		"a service":                  {data: map[string]string{"uri": "postgresql://a@x?service=x"}, err: "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and connect_timeout, and the key ca instead of sslrootcert"},
-		"broken parameters":          {data: map[string]string{"uri": "postgresql://a@x?%zz=secret"}, err: "the query parameters of uri cannot be parsed; write them as ?NAME=VALUE&NAME=VALUE, with special characters encoded as %XX"},
-		"port 0":                     {data: host(map[string]string{"port": "0"}), err: "port must be a number from 1 to 65535"},
-		"a port too high":            {data: host(map[string]string{"port": "65536"}), err: "port must be a number from 1 to 65535"},
-		"a line break":               {data: host(map[string]string{"password": "secret\n"}), err: "password contains a control character, such as a line break at its end, or is not valid UTF-8"},
-		"a NUL in a uri":             {data: map[string]string{"uri": "postgresql://a:b%00c@x"}, err: "password contains a control character, such as a line break at its end, or is not valid UTF-8"},
-		"not in UTF-8":               {data: host(map[string]string{"username": "a\xff"}), err: "username contains a control character, such as a line break at its end, or is not valid UTF-8"},
-		"a zone":                     {data: host(map[string]string{"host": "::ffff:127.0.0.1%.db.example.com"}), err: oneHost},
-		"a zone in a uri":            {data: map[string]string{"uri": "postgresql://a@[::ffff:127.0.0.1%25.db.example.com]"}, err: oneHost},
-		"a host with a space":        {data: host(map[string]string{"host": "a b"}), err: oneHost},
-		"a password with a #":        {data: map[string]string{"uri": "postgresql://admin:8675309#pa@db"}, err: "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX"},
-		"a password with a /":        {data: host(map[string]string{"uri": "postgresql://admin:1234/pa@db"}), err: "username is missing"},
-		"a socket":                   {data: host(map[string]string{"host": "/run"}), err: oneHost},
-		"a part of a password":       {data: map[string]string{"uri": "postgresql://a:12?secret@x"}, err: "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and connect_timeout, and the key ca instead of sslrootcert"},
-		"a socket in a uri":          {data: map[string]string{"uri": "postgresql://a@%2Frun"}, err: "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX"},
-		"an abstract socket":         {data: host(map[string]string{"host": "@run"}), err: oneHost},
-		"several hosts":              {data: host(map[string]string{"host": "a,b"}), err: oneHost},
-		"several hosts in a uri":     {data: map[string]string{"uri": "postgresql://a@b,c"}, err: oneHost},
-		"a long database":            {data: host(map[string]string{"dbname": strings.Repeat("x", 64)}), err: "username and dbname must have at most 63 bytes"},
-		"a mode that may do without": {data: host(map[string]string{"sslmode": "prefer"}), err: "sslmode must be verify-full, verify-ca, require or disable"},
-		"a long password":            {data: host(map[string]string{"password": strings.Repeat("x", 4097)}), err: "password has more than 4096 bytes"},
-		"a long uri":                 {data: map[string]string{"uri": "postgresql://a@x/" + strings.Repeat("x", 4096)}, err: "uri has more than 4096 bytes"},
-		"a long CA":                  {data: host(map[string]string{"ca": strings.Repeat("x", 192<<10+1)}), err: "ca has more than 192 KiB: keep only the certificates of the authority that signed the certificate of the server"},
-		"a CA that is none":          {data: host(map[string]string{"ca": "secret"}), err: "ca contains no certificate in PEM form"},
+		"a host": {data: host(nil), want: plain},
+		"all keys": {
+			data: host(map[string]string{"port": "6432", "dbname": "x", "sslmode": "require"}),
+			want: but(func(s *postgresql.Settings) {
+				s.Port = 6432
+				s.Database = "x"
+				s.Mode = postgresql.Require
+			}),
+		},
+		"a uri": {data: map[string]string{"uri": "postgresql://admin:secret@db.example.com"}, want: plain},
+		"a uri that says all": {
+			data: map[string]string{
+				"uri": "postgres://adm%20in:s%2Fe%3Ac@db.example.com:6432/x%2Fy" +
+					"?sslmode=disable&application_name=a&connect_timeout=1",
+			}, want: postgresql.Settings{
+				Host: "db.example.com", Port: 6432, Username: "adm in", Password: "s/e:c", Database: "x/y",
+				Mode: postgresql.Disable,
+			},
+		},
+		"IPv6": {
+			data: map[string]string{
+				"uri": "postgresql://admin:secret@[2001:db8::1]:6432",
+			}, want: but(func(s *postgresql.Settings) {
+				s.Host = "2001:db8::1"
+				s.Port = 6432
+			}),
+		},
+		"no password": {
+			data: map[string]string{"host": "db.example.com", "username": "admin"},
+			want: but(func(s *postgresql.Settings) { s.Password = "" }),
+		},
+		"nothing":     {err: "neither uri nor host is set"},
+		"no username": {data: map[string]string{"host": "x"}, err: "username is missing"},
+		"another scheme": {
+			data: map[string]string{"uri": "mysql://admin:secret@x"},
+			err:  "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX",
+		},
+		"a broken uri": {
+			data: map[string]string{"uri": "postgresql://admin:sec%ret@x"},
+			err:  "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX",
+		},
+		"libpq's words": {
+			data: map[string]string{"uri": "host=x password=secret"},
+			err:  "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX",
+		},
+		"a file": {
+			data: map[string]string{"uri": "postgresql://a@x?passfile=/etc/passwd"},
+			err: "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and " +
+				"connect_timeout, and the key ca instead of sslrootcert",
+		},
+		"a service": {
+			data: map[string]string{"uri": "postgresql://a@x?service=x"},
+			err: "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and " +
+				"connect_timeout, and the key ca instead of sslrootcert",
+		},
+		"broken parameters": {
+			data: map[string]string{"uri": "postgresql://a@x?%zz=secret"}, err: "the query parameters of uri cannot " +
+				"be parsed; write them as ?NAME=VALUE&NAME=VALUE, with special characters encoded as %XX",
+		},
+		"port 0":          {data: host(map[string]string{"port": "0"}), err: "port must be a number from 1 to 65535"},
+		"a port too high": {data: host(map[string]string{"port": "65536"}), err: "port must be a number from 1 to 65535"},
+		"a line break": {
+			data: host(map[string]string{"password": "secret\n"}), err: "password contains a control character, such " +
+				"as a line break at its end, or is not valid UTF-8",
+		},
+		"a NUL in a uri": {
+			data: map[string]string{"uri": "postgresql://a:b%00c@x"}, err: "password contains a control character, " +
+				"such as a line break at its end, or is not valid UTF-8",
+		},
+		"not in UTF-8": {
+			data: host(map[string]string{"username": "a\xff"}), err: "username contains a control character, such as " +
+				"a line break at its end, or is not valid UTF-8",
+		},
+		"a zone": {data: host(map[string]string{"host": "::ffff:127.0.0.1%.db.example.com"}), err: oneHost},
+		"a zone in a uri": {
+			data: map[string]string{"uri": "postgresql://a@[::ffff:127.0.0.1%25.db.example.com]"}, err: oneHost,
+		},
+		"a host with a space": {data: host(map[string]string{"host": "a b"}), err: oneHost},
+		"a password with a #": {
+			data: map[string]string{"uri": "postgresql://admin:8675309#pa@db"},
+			err:  "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX",
+		},
+		"a password with a /": {
+			data: host(map[string]string{"uri": "postgresql://admin:1234/pa@db"}), err: "username is missing",
+		},
+		"a socket": {data: host(map[string]string{"host": "/run"}), err: oneHost},
+		"a part of a password": {
+			data: map[string]string{"uri": "postgresql://a:12?secret@x"},
+			err: "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and " +
+				"connect_timeout, and the key ca instead of sslrootcert",
+		},
+		"a socket in a uri": {
+			data: map[string]string{"uri": "postgresql://a@%2Frun"},
+			err:  "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX",
+		},
+		"an abstract socket":     {data: host(map[string]string{"host": "@run"}), err: oneHost},
+		"several hosts":          {data: host(map[string]string{"host": "a,b"}), err: oneHost},
+		"several hosts in a uri": {data: map[string]string{"uri": "postgresql://a@b,c"}, err: oneHost},
+		"a long database": {
+			data: host(map[string]string{"dbname": strings.Repeat("x", 64)}), err: "username and dbname must have at " +
+				"most 63 bytes",
+		},
+		"a mode that may do without": {
+			data: host(map[string]string{"sslmode": "prefer"}), err: "sslmode must be verify-full, verify-ca, " +
+				"require or disable",
+		},
+		"a long password": {
+			data: host(map[string]string{"password": strings.Repeat("x", 4097)}), err: "password has more than 4096 bytes",
+		},
+		"a long uri": {
+			data: map[string]string{"uri": "postgresql://a@x/" + strings.Repeat("x", 4096)}, err: "uri has more than 4096 bytes",
+		},
+		"a long CA": {
+			data: host(map[string]string{"ca": strings.Repeat("x", 192<<10+1)}),
+			err: "ca has more than 192 KiB: keep only the certificates of the authority that signed the certificate " +
+				"of the server",
+		},
+		"a CA that is none": {data: host(map[string]string{"ca": "secret"}), err: "ca contains no certificate in PEM form"},
 		"verify-ca without a CA": {
 			data: host(map[string]string{"sslmode": "verify-ca"}),
 			err: "sslmode verify-ca requires ca: set ca to the certificate of the authority that signed the certificate " +
@@ -136,7 +221,9 @@ func TestParseRejectsURIThatOtherKeysComplete(t *testing.T) {
 
 // FuzzParse searches for panics, and for errors that contain the password.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"postgresql://a:b@c/d?sslmode=require", "postgres://", "://", "postgresql://a:%zz@c", "postgresql://[::1", "\x00"} {
+	for _, text := range []string{
+		"postgresql://a:b@c/d?sslmode=require", "postgres://", "://", "postgresql://a:%zz@c", "postgresql://[::1", "\x00",
+	} {
 		f.Add(text, "canary-password")
 	}
 	f.Fuzz(func(t *testing.T, uri, password string) {
@@ -148,10 +235,12 @@ func FuzzParse(f *testing.F) {
 			{"host": []byte(uri), "username": []byte("a"), "password": []byte(password), "ca": []byte(uri)},
 		} {
 			s, err := credentials.Parse(data)
-			if err == nil && (s.Host == "" || s.Port == 0 || s.Username == "" || strings.Contains(s.Username+s.Database+s.Host, "\x00")) {
+			if err == nil && (s.Host == "" || s.Port == 0 || s.Username == "" ||
+				strings.Contains(s.Username+s.Database+s.Host, "\x00")) {
 				t.Errorf("taken: %+v", s)
 			}
-			if err != nil && strings.HasPrefix(string(data["uri"]), "postgresql://a:"+password+"@") && strings.Contains(err.Error(), password) {
+			if err != nil && strings.HasPrefix(string(data["uri"]), "postgresql://a:"+password+"@") &&
+				strings.Contains(err.Error(), password) {
 				t.Errorf("the error has the password: %v", err)
 			}
 		}

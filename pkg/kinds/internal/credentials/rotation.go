@@ -29,8 +29,9 @@ type Rotation struct {
 	RequeueAfter time.Duration
 }
 
-// Await sets what the rotation waits for, and when it goes on. It does so for the steps that change no login: the others
-// wait for nothing. using has the users of the previous login, and resync is the longest time until they are checked.
+// Await sets what the rotation waits for, and when it goes on. It does so for the steps that change no login: the
+// others wait for nothing. using has the users of the previous login, and resync is the longest time until they are
+// checked.
 func (r *Rotation) Await(step Step, using []string, now time.Time, resync time.Duration) {
 	switch step {
 	case AwaitGrace:

@@ -26,8 +26,8 @@ const (
 // maxLogin is the maximum length of the name of a role in PostgreSQL, in bytes.
 const maxLogin = 63
 
-// LoginIn returns the login in a connection Secret. If the Secret names neither the owner nor an alternate login, LoginIn
-// returns recorded or, if recorded is neither of them, the owner. secret may be nil.
+// LoginIn returns the login in a connection Secret. If the Secret names neither the owner nor an alternate login,
+// LoginIn returns recorded or, if recorded is neither of them, the owner. secret may be nil.
 func LoginIn(secret *corev1.Secret, owner, recorded string) string {
 	if secret != nil {
 		if login := string(secret.Data[KeyUsername]); isLogin(owner, login) {
@@ -47,9 +47,9 @@ func isLogin(owner, login string) bool {
 // suffixes are the ends of the names of alternate logins.
 var suffixes = []string{"-login1", "-login2"}
 
-// Alternates returns the names of the two logins that take turns from the first rotation on: the owner followed by -login1
-// and -login2. It shortens the owner at the boundary of a character so that a name has at most 63 bytes. They are members
-// of the owner and act as it. Neither can change the password of the other, as the owner could.
+// Alternates returns the names of the two logins that take turns from the first rotation on: the owner followed by
+// -login1 and -login2. It shortens the owner at the boundary of a character so that a name has at most 63 bytes. They
+// are members of the owner and act as it. Neither can change the password of the other, as the owner could.
 func Alternates(owner string) []string {
 	names := make([]string, 0, len(suffixes))
 	for _, suffix := range suffixes {
@@ -117,8 +117,8 @@ func Request(value string) string {
 
 const digestPrefix = "sha256:"
 
-// requestIn returns the last request that a Secret records. It shortens a value that is longer than any result of Request,
-// because a user has edited it.
+// requestIn returns the last request that a Secret records. It shortens a value that is longer than any result of
+// Request, because a user has edited it.
 func requestIn(secret *corev1.Secret) string {
 	value := secret.Annotations[RotateAnnotation]
 	if len(value) <= len(digestPrefix)+hex.EncodedLen(sha256.Size) {
@@ -127,8 +127,8 @@ func requestIn(secret *corev1.Secret) string {
 	return Request(value)
 }
 
-// maxSkew is how far in the future the time of the last rotation may be. It allows for a clock that was set back, and for
-// the clocks of two replicas.
+// maxSkew is how far in the future the time of the last rotation may be. It allows for a clock that was set back, and
+// for the clocks of two replicas.
 const maxSkew = time.Hour
 
 // Record is what a connection Secret says about its last rotation.
@@ -141,9 +141,9 @@ type Record struct {
 	Request string
 }
 
-// RecordOf returns the Record in a connection Secret. A time of the last rotation that cannot be parsed, or that is more
-// than an hour after now, counts as now, because the former login then keeps its grace period, and no other rotation
-// begins early. KeepAt stores that time, so that it does not move on.
+// RecordOf returns the Record in a connection Secret. A time of the last rotation that cannot be parsed, or that is
+// more than an hour after now, counts as now, because the former login then keeps its grace period, and no other
+// rotation begins early. KeepAt stores that time, so that it does not move on.
 func RecordOf(secret *corev1.Secret, now time.Time) Record {
 	r := Record{Created: secret.CreationTimestamp.Time, Request: requestIn(secret)}
 	if secret.Annotations[RotatedAtAnnotation] == "" {
@@ -192,8 +192,8 @@ func (s Schedule) Retires(r Record) time.Time {
 const usersRecheck = 5 * time.Second
 
 // UsersRecheck returns when to check the users of a former login again: after a tenth of the time since the end of the
-// grace period, but after at least 5 seconds and at most longest. An App whose rollout does not finish therefore causes few
-// reconciles.
+// grace period, but after at least 5 seconds and at most longest. An App whose rollout does not finish therefore causes
+// few reconciles.
 func (s Schedule) UsersRecheck(r Record, now time.Time, longest time.Duration) time.Duration {
 	ended := s.Retires(r)
 	if ended.IsZero() {
@@ -219,9 +219,9 @@ const (
 	Rotate
 )
 
-// Step returns what a reconcile does. former reports whether the login that is not in the Secret can still log in. users
-// returns the known users of the former login: see Users. Step calls users only when the grace period has ended. While the
-// former login can log in, no rotation begins, so that there are at most two logins.
+// Step returns what a reconcile does. former reports whether the login that is not in the Secret can still log in.
+// users returns the known users of the former login: see Users. Step calls users only when the grace period has ended.
+// While the former login can log in, no rotation begins, so that there are at most two logins.
 func (s Schedule) Step(r Record, former bool, users func() []string, now time.Time) (step Step, waitingFor []string) {
 	switch {
 	case former && now.Before(s.Retires(r)):
@@ -237,6 +237,6 @@ func (s Schedule) Step(r Record, former bool, users func() []string, now time.Ti
 	return Rest, nil
 }
 
-// Users returns the names of the objects that still use a former content of a connection Secret, for example "App web". If
-// this is not known yet, it says what it waits for. It returns nothing if no known object uses a former content.
+// Users returns the names of the objects that still use a former content of a connection Secret, for example "App web".
+// If this is not known yet, it says what it waits for. It returns nothing if no known object uses a former content.
 type Users func(secret *corev1.Secret) []string

@@ -35,9 +35,13 @@ func TestLoginInSecret(t *testing.T) {
 }
 
 func TestScheduleOf(t *testing.T) {
-	controllertest.Equal(t, "the defaults", credentials.Schedule{Grace: 10 * time.Minute}, credentials.ScheduleOf(nil, nil))
+	controllertest.Equal(t, "the defaults", credentials.Schedule{
+		Grace: 10 * time.Minute,
+	}, credentials.ScheduleOf(nil, nil))
 	long := strings.Repeat("x", 200_000)
-	got := credentials.ScheduleOf(&v1alpha1.CredentialsSpec{RotateEvery: &metav1.Duration{Duration: time.Hour}, GracePeriod: &metav1.Duration{}}, map[string]string{credentials.RotateAnnotation: long})
+	got := credentials.ScheduleOf(&v1alpha1.CredentialsSpec{
+		RotateEvery: &metav1.Duration{Duration: time.Hour}, GracePeriod: &metav1.Duration{},
+	}, map[string]string{credentials.RotateAnnotation: long})
 	controllertest.Equal(t, "all fields", credentials.Schedule{Every: time.Hour, Request: credentials.Request(long)}, got)
 	if len(got.Request) > 80 || got.Request == credentials.Request(long+"x") {
 		t.Errorf("the request is recorded as %q", got.Request)
@@ -47,7 +51,9 @@ func TestScheduleOf(t *testing.T) {
 
 // secretOf returns a connection Secret with annotations.
 func secretOf(annotations map[string]string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created), Annotations: annotations}}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created), Annotations: annotations},
+	}
 }
 
 func TestRecordOf(t *testing.T) {
@@ -64,7 +70,9 @@ func TestRecordOf(t *testing.T) {
 		"a text that is no time is now":      {at: "yesterday", want: now},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := credentials.RecordOf(secretOf(map[string]string{credentials.RotatedAtAnnotation: c.at, credentials.RotateAnnotation: "1"}), now)
+			got := credentials.RecordOf(secretOf(map[string]string{
+				credentials.RotatedAtAnnotation: c.at, credentials.RotateAnnotation: "1",
+			}), now)
 			controllertest.Equal(t, "record", credentials.Record{Created: created, Rotated: c.want, Request: "1"}, got)
 		})
 	}
@@ -76,15 +84,26 @@ func TestRotationIsDue(t *testing.T) {
 		record   credentials.Record
 		want     bool
 	}{
-		"never without a schedule":                 {},
-		"after rotateEvery since the creation":     {schedule: credentials.Schedule{Every: 100 * time.Hour}, want: true},
-		"not before":                               {schedule: credentials.Schedule{Every: 101 * time.Hour}},
-		"after rotateEvery since the last":         {schedule: credentials.Schedule{Every: time.Hour}, record: credentials.Record{Rotated: now.Add(-time.Hour)}, want: true},
-		"not before, although the Secret is older": {schedule: credentials.Schedule{Every: 2 * time.Hour}, record: credentials.Record{Rotated: now.Add(-time.Hour)}},
-		"not while the clock is behind the last":   {schedule: credentials.Schedule{Every: time.Hour}, record: credentials.Record{Rotated: now.Add(time.Minute)}},
-		"for a new request":                        {schedule: credentials.Schedule{Request: "2"}, record: credentials.Record{Request: "1"}, want: true},
-		"not for the same request":                 {schedule: credentials.Schedule{Request: "2"}, record: credentials.Record{Request: "2"}},
-		"not for a request that was withdrawn":     {record: credentials.Record{Request: "2"}},
+		"never without a schedule":             {},
+		"after rotateEvery since the creation": {schedule: credentials.Schedule{Every: 100 * time.Hour}, want: true},
+		"not before":                           {schedule: credentials.Schedule{Every: 101 * time.Hour}},
+		"after rotateEvery since the last": {
+			schedule: credentials.Schedule{Every: time.Hour}, record: credentials.Record{Rotated: now.Add(-time.Hour)},
+			want: true,
+		},
+		"not before, although the Secret is older": {
+			schedule: credentials.Schedule{Every: 2 * time.Hour}, record: credentials.Record{Rotated: now.Add(-time.Hour)},
+		},
+		"not while the clock is behind the last": {
+			schedule: credentials.Schedule{Every: time.Hour}, record: credentials.Record{Rotated: now.Add(time.Minute)},
+		},
+		"for a new request": {
+			schedule: credentials.Schedule{Request: "2"}, record: credentials.Record{Request: "1"}, want: true,
+		},
+		"not for the same request": {
+			schedule: credentials.Schedule{Request: "2"}, record: credentials.Record{Request: "2"},
+		},
+		"not for a request that was withdrawn": {record: credentials.Record{Request: "2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.record.Created = created
@@ -111,20 +130,33 @@ func TestStepOfRotation(t *testing.T) {
 		request string
 		want    credentials.Step
 	}{
-		"nothing is due":                                       {request: "new", want: credentials.Rest},
-		"a rotation that is due":                               {want: credentials.Rotate},
-		"the former login works during the grace period":       {rotated: now.Add(-9 * time.Minute), former: true, want: credentials.AwaitGrace},
-		"and afterwards while it has users":                    {rotated: now.Add(-time.Hour), former: true, users: []string{"App web"}, want: credentials.AwaitUsers},
-		"then it retires, before the next rotation":            {rotated: now.Add(-time.Hour), former: true, want: credentials.Retire},
-		"then the next rotation begins":                        {rotated: now.Add(-time.Hour), want: credentials.Rotate},
-		"the grace period ends exactly":                        {rotated: now.Add(-10 * time.Minute), former: true, want: credentials.Retire},
-		"a rotation that was interrupted before the Secret":    {former: true, want: credentials.Retire},
-		"a former login that was given back its login":         {rotated: now.Add(-99 * time.Hour), former: true, request: "new", want: credentials.Retire},
-		"a clock that was set back extends the grace period":   {rotated: now.Add(30 * time.Minute), former: true, want: credentials.AwaitGrace},
-		"without a former login, users and grace do not count": {rotated: now, users: []string{"App web"}, request: "new", want: credentials.Rest},
+		"nothing is due":         {request: "new", want: credentials.Rest},
+		"a rotation that is due": {want: credentials.Rotate},
+		"the former login works during the grace period": {
+			rotated: now.Add(-9 * time.Minute), former: true, want: credentials.AwaitGrace,
+		},
+		"and afterwards while it has users": {
+			rotated: now.Add(-time.Hour), former: true, users: []string{"App web"}, want: credentials.AwaitUsers,
+		},
+		"then it retires, before the next rotation": {rotated: now.Add(-time.Hour), former: true, want: credentials.Retire},
+		"then the next rotation begins":             {rotated: now.Add(-time.Hour), want: credentials.Rotate},
+		"the grace period ends exactly": {
+			rotated: now.Add(-10 * time.Minute), former: true, want: credentials.Retire,
+		},
+		"a rotation that was interrupted before the Secret": {former: true, want: credentials.Retire},
+		"a former login that was given back its login": {
+			rotated: now.Add(-99 * time.Hour), former: true, request: "new", want: credentials.Retire,
+		},
+		"a clock that was set back extends the grace period": {
+			rotated: now.Add(30 * time.Minute), former: true, want: credentials.AwaitGrace,
+		},
+		"without a former login, users and grace do not count": {
+			rotated: now, users: []string{"App web"}, request: "new", want: credentials.Rest,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			step, waitingFor := waits.Step(credentials.Record{Created: created, Rotated: c.rotated, Request: c.request}, c.former, func() []string { return c.users }, now)
+			step, waitingFor := waits.Step(credentials.Record{Created: created, Rotated: c.rotated, Request: c.request},
+				c.former, func() []string { return c.users }, now)
 			controllertest.Equal(t, "step", c.want, step)
 			if step != credentials.AwaitUsers {
 				c.users = nil
@@ -144,15 +176,19 @@ func TestUsersRecheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			schedule := credentials.Schedule{Grace: time.Minute}
-			controllertest.Equal(t, "delay", c.want, schedule.UsersRecheck(credentials.Record{Rotated: now.Add(-c.ended - time.Minute)}, now, 5*time.Minute))
+			controllertest.Equal(t, "delay", c.want,
+				schedule.UsersRecheck(credentials.Record{Rotated: now.Add(-c.ended - time.Minute)}, now, 5*time.Minute))
 		})
 	}
-	controllertest.Equal(t, "delay without a rotation", 5*time.Minute, credentials.Schedule{}.UsersRecheck(credentials.Record{Created: created}, now, 5*time.Minute))
+	controllertest.Equal(t, "delay without a rotation", 5*time.Minute,
+		credentials.Schedule{}.UsersRecheck(credentials.Record{Created: created}, now, 5*time.Minute))
 }
 
 func TestKeepLoginOfExistingSecret(t *testing.T) {
 	build := func(login, password string, annotations map[string]string) *corev1.Secret {
-		s := credentials.Secret(metav1.ObjectMeta{Name: "shop", Annotations: annotations}, credentials.Connection{Username: login, Host: "db", Port: "5432", Database: "shop", TLSMode: "disable"}, password)
+		s := credentials.Secret(metav1.ObjectMeta{Name: "shop", Annotations: annotations}, credentials.Connection{
+			Username: login, Host: "db", Port: "5432", Database: "shop", TLSMode: "disable",
+		}, password)
 		return s
 	}
 	record := map[string]string{credentials.RotatedAtAnnotation: "2026-03-01T12:00:00Z", credentials.RotateAnnotation: "1"}
@@ -160,14 +196,32 @@ func TestKeepLoginOfExistingSecret(t *testing.T) {
 	for name, c := range map[string]struct {
 		live, want *corev1.Secret
 	}{
-		"login, password and record stay":               {live: build("clerk-login1", "theirs", record), want: build("clerk-login1", "theirs", record)},
-		"an edited login is replaced":                   {live: build("postgres", "theirs", record), want: build("clerk", "theirs", record)},
-		"a Secret that was never rotated has no record": {live: build("clerk", "theirs", nil), want: build("clerk", "theirs", map[string]string{})},
-		"a missing password is generated":               {live: build("clerk-login1", "", record), want: build("clerk-login1", "generated", record)},
-		"a long request is shortened":                   {live: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: long}), want: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)})},
-		"a digest stays":                                {live: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)}), want: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)})},
-		"a time that cannot be parsed becomes now":      {live: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "soon"}), want: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "2026-03-01T12:00:00Z"})},
-		"a time in the far future becomes now":          {live: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "9999-01-01T00:00:00Z"}), want: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "2026-03-01T12:00:00Z"})},
+		"login, password and record stay": {
+			live: build("clerk-login1", "theirs", record), want: build("clerk-login1", "theirs", record),
+		},
+		"an edited login is replaced": {live: build("postgres", "theirs", record), want: build("clerk", "theirs", record)},
+		"a Secret that was never rotated has no record": {
+			live: build("clerk", "theirs", nil), want: build("clerk", "theirs", map[string]string{}),
+		},
+		"a missing password is generated": {
+			live: build("clerk-login1", "", record), want: build("clerk-login1", "generated", record),
+		},
+		"a long request is shortened": {
+			live: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: long}),
+			want: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)}),
+		},
+		"a digest stays": {
+			live: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)}),
+			want: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)}),
+		},
+		"a time that cannot be parsed becomes now": {
+			live: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "soon"}),
+			want: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "2026-03-01T12:00:00Z"}),
+		},
+		"a time in the far future becomes now": {
+			live: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "9999-01-01T00:00:00Z"}),
+			want: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "2026-03-01T12:00:00Z"}),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := build("clerk", "generated", map[string]string{credentials.RotateAnnotation: "2"})
@@ -192,8 +246,10 @@ func TestLoginsTakeTurns(t *testing.T) {
 	for owner, want := range map[string][]string{
 		"app": {"app-login1", "app-login2", "app-login1"},
 		// a name that an alternate login of a shorter owner would have
-		strings.Repeat("x", 56) + "-login1": {strings.Repeat("x", 55) + "-login1", strings.Repeat("x", 56) + "-login2", strings.Repeat("x", 55) + "-login1"},
-		long:                                {strings.Repeat("ä", 28) + "-login1", strings.Repeat("ä", 28) + "-login2", strings.Repeat("ä", 28) + "-login1"},
+		strings.Repeat("x", 56) + "-login1": {
+			strings.Repeat("x", 55) + "-login1", strings.Repeat("x", 56) + "-login2", strings.Repeat("x", 55) + "-login1",
+		},
+		long: {strings.Repeat("ä", 28) + "-login1", strings.Repeat("ä", 28) + "-login2", strings.Repeat("ä", 28) + "-login1"},
 	} {
 		login, got := owner, []string(nil)
 		for range want {

@@ -68,8 +68,9 @@ func NewCluster(t testing.TB, objects ...runtime.Object) *Cluster {
 		t.Fatal(err)
 	}
 	c := &Cluster{
-		T: t, Kube: kubefake.NewSimpleClientset(), Windlass: windlassfake.NewSimpleClientset(), Metadata: metadatafake.NewSimpleMetadataClient(scheme),
-		Events: &controllertest.Recorder{}, Clock: clocktesting.NewFakeClock(time.Now()),
+		T: t, Kube: kubefake.NewSimpleClientset(), Windlass: windlassfake.NewSimpleClientset(),
+		Metadata: metadatafake.NewSimpleMetadataClient(scheme),
+		Events:   &controllertest.Recorder{}, Clock: clocktesting.NewFakeClock(time.Now()),
 	}
 	c.server = controllertest.NewServer(c.Clock.Now, c.Kube, c.Windlass)
 	c.Journal = controllertest.NewJournal(c.Kube, c.Windlass)
@@ -104,7 +105,8 @@ func (c *Cluster) Restart() {
 	c.Cluster = kinds.Cluster{
 		Cluster: cluster.Cluster{
 			Kube: c.Kube, Owned: informers.NewSharedInformerFactory(c.Kube, 0),
-			Others: metadatainformer.NewSharedInformerFactory(c.Metadata, 0), All: metadatainformer.NewSharedInformerFactory(c.Metadata, 0),
+			Others: metadatainformer.NewSharedInformerFactory(c.Metadata, 0),
+			All:    metadatainformer.NewSharedInformerFactory(c.Metadata, 0),
 		},
 		Windlass: c.Windlass, Own: externalversions.NewSharedInformerFactory(c.Windlass, 0),
 	}
@@ -145,10 +147,11 @@ func (c *Cluster) Remove(objects ...runtime.Object) {
 // slowly: fast enough for retries after a reconcile with an outdated cache, and too slowly for a resync.
 func (c *Cluster) Eventually(what string, holds func() bool) {
 	c.T.Helper()
-	err := wait.PollUntilContextTimeout(c.T.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		c.Clock.Step(100 * time.Microsecond)
-		return holds(), nil
-	})
+	err := wait.PollUntilContextTimeout(c.T.Context(), time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) {
+			c.Clock.Step(100 * time.Microsecond)
+			return holds(), nil
+		})
 	if err != nil {
 		c.T.Fatalf("waiting for %s: %v; writes: %v", what, err, c.Journal.Writes())
 	}
@@ -157,10 +160,14 @@ func (c *Cluster) Eventually(what string, holds func() bool) {
 // builtIn and own are the types that the kinds cache.
 var (
 	builtIn = []runtime.Object{
-		&corev1.Pod{}, &corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.PersistentVolumeClaim{}, &corev1.Namespace{},
-		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &networkingv1.Ingress{}, &autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{},
+		&corev1.Pod{}, &corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.PersistentVolumeClaim{},
+		&corev1.Namespace{},
+		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &networkingv1.Ingress{}, &autoscalingv2.HorizontalPodAutoscaler{},
+		&policyv1.PodDisruptionBudget{},
 	}
-	own = []runtime.Object{&cnatv1.At{}, &v1alpha1.App{}, &v1alpha1.Database{}, &v1alpha1.ExternalDatabase{}, &v1alpha1.Platform{}}
+	own = []runtime.Object{
+		&cnatv1.At{}, &v1alpha1.App{}, &v1alpha1.Database{}, &v1alpha1.ExternalDatabase{}, &v1alpha1.Platform{},
+	}
 )
 
 // Observe makes the caches hold all stored objects.
@@ -266,6 +273,7 @@ func Metadata(t testing.TB, object runtime.Object) *metav1.PartialObjectMetadata
 // identityOf returns the part of the metadata that the caches of package references keep.
 func identityOf(object *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Namespace: object.Namespace, Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion, DeletionTimestamp: object.DeletionTimestamp,
+		Namespace: object.Namespace, Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion,
+		DeletionTimestamp: object.DeletionTimestamp,
 	}}
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // TrackingFinalizer is on the Pod of a command until the status of the Pod's owner says how the command ended. The
-// finalizer batch.kubernetes.io/job-tracking does the same for a Job. Without the finalizer, a Pod could be deleted before
-// the operator has seen the end of its command, and the command would run again.
+// finalizer batch.kubernetes.io/job-tracking does the same for a Job. Without the finalizer, a Pod could be deleted
+// before the operator has seen the end of its command, and the command would run again.
 const TrackingFinalizer = controller.AnnotationDomain + "/command-tracking"
 
 // IsTracked reports whether a Pod has TrackingFinalizer.
@@ -40,11 +40,11 @@ func Watched(factory informers.SharedInformerFactory) (coreinformers.PodInformer
 	return watched, nil
 }
 
-// Trim is a cache.TransformFunc. It keeps only the fields of a Pod that kinds read: its identity, its
-// times, TrackingFinalizer, its controlling owner, its address if a StatefulSet owns it, some labels and annotations,
-// its activeDeadlineSeconds, its scheduling gates of Windlass, its phase with reason and message, the states of its containers as trimContainers keeps them, and the conditions
-// Ready, PodScheduled and DisruptionTarget. Of the messages in the status, it keeps the last 1024 bytes. It returns
-// other objects unchanged.
+// Trim is a cache.TransformFunc. It keeps only the fields of a Pod that kinds read: its identity, its times,
+// TrackingFinalizer, its controlling owner, its address if a StatefulSet owns it, some labels and annotations, its
+// activeDeadlineSeconds, its scheduling gates of Windlass, its phase with reason and message, the states of its
+// containers as trimContainers keeps them, and the conditions Ready, PodScheduled and DisruptionTarget. Of the messages
+// in the status, it keeps the last 1024 bytes. It returns other objects unchanged.
 func Trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -60,8 +60,9 @@ func Trim(obj any) (any, error) {
 			DeletionTimestamp: pod.DeletionTimestamp,
 
 			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
-			Labels:                     bounded(pod.Labels, "app.kubernetes.io/", "windlass.dev/", appsv1.ControllerRevisionHashLabelKey),
-			OwnerReferences:            controllerOf(pod),
+			Labels: bounded(pod.Labels, "app.kubernetes.io/", "windlass.dev/",
+				appsv1.ControllerRevisionHashLabelKey),
+			OwnerReferences: controllerOf(pod),
 		},
 		Spec:   corev1.PodSpec{ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds, SchedulingGates: ownGates(pod)},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: end(pod.Status.Message)},
@@ -91,8 +92,8 @@ var ownContainers = []string{"app", "before-rollout", "command", "postgresql"}
 const maxInjected = 8
 
 // trimContainers copies the states of containers to a trimmed Pod: of the containers that kinds create, of the init
-// container that they wait for, of a container that outlives the command, and of at most maxInjected other init containers
-// and other containers with a problem.
+// container that they wait for, of a container that outlives the command, and of at most maxInjected other init
+// containers and other containers with a problem.
 func trimContainers(trimmed, pod *corev1.Pod) {
 	owner := trimmed.OwnerReferences
 	healthy := len(owner) > 0 && owner[0].Kind == "ReplicaSet" && !HasSymptom(pod)
@@ -111,7 +112,9 @@ func trimContainers(trimmed, pod *corev1.Pod) {
 		own := slices.Contains(ownContainers, status.Name)
 		switch {
 		case own && healthy: // an App reads the states of containers only if the Pod has a symptom
-			trimmed.Status.ContainerStatuses = append(trimmed.Status.ContainerStatuses, corev1.ContainerStatus{Name: status.Name, ImageID: status.ImageID})
+			trimmed.Status.ContainerStatuses = append(trimmed.Status.ContainerStatuses, corev1.ContainerStatus{
+				Name: status.Name, ImageID: status.ImageID,
+			})
 			continue
 		case status == outlives:
 		case !own && (kept == maxInjected || !isTroubled(status)):

@@ -18,23 +18,33 @@ const (
 
 // Causes of ImagePullBackOff.
 var (
-	messageImageDenied      = Messages.Declare(ReasonImagePull, "the registry does not let the node pull the image {image}; check its name, and imagePullSecrets", "Correct the image or imagePullSecrets.")
-	messageImageMissing     = Messages.Declare(ReasonImagePull, "the image {image} was not found in its registry", "Correct the image, or push it.")
-	messageImageCertificate = Messages.Declare(ReasonImagePull, "the node does not trust the certificate of the registry of the image {image}", "Let the node trust the authority that signed the certificate.")
-	messageImageUnreachable = Messages.Declare(ReasonImagePull, "the node cannot reach the registry of the image {image}", checkNode)
-	messageImagePull        = Messages.Declare(ReasonImagePull, "the image {image} cannot be pulled", "Correct the image or imagePullSecrets. The Events of the Pod have the error.")
+	messageImageDenied = Messages.Declare(ReasonImagePull, "the registry does not let the node pull the image "+
+		"{image}; check its name, and imagePullSecrets", "Correct the image or imagePullSecrets.")
+	messageImageMissing = Messages.Declare(ReasonImagePull, "the image {image} was not found in its registry",
+		"Correct the image, or push it.")
+	messageImageCertificate = Messages.Declare(ReasonImagePull, "the node does not trust the certificate of the "+
+		"registry of the image {image}", "Let the node trust the authority that signed the certificate.")
+	messageImageUnreachable = Messages.Declare(ReasonImagePull, "the node cannot reach the registry of the "+
+		"image {image}", checkNode)
+	messageImagePull = Messages.Declare(ReasonImagePull, "the image {image} cannot be pulled",
+		"Correct the image or imagePullSecrets. The Events of the Pod have the error.")
 )
 
 var (
-	messageImageName     = Messages.Declare("InvalidImageName", "the name of the image {image} is invalid", "Correct the image.")
-	messageConfig        = Messages.Declare("CreateContainerConfigError", "{message}", correctSpec)
-	messageNotCreated    = Messages.Declare("CreateContainerError", "the container cannot be created", "Read the Events of the Pod.")
-	messageNotStarted    = Messages.Declare(ReasonCrashing, "the container does not start: {error}", "Correct the command, and check that the image has it.")
-	messageKilled        = Messages.Declare(ReasonCrashing, "the container exceeded its memory limit and was killed", "Raise resources.limits.memory, or correct the program.")
+	messageImageName = Messages.Declare("InvalidImageName", "the name of the image {image} is invalid",
+		"Correct the image.")
+	messageConfig     = Messages.Declare("CreateContainerConfigError", "{message}", correctSpec)
+	messageNotCreated = Messages.Declare("CreateContainerError", "the container cannot be created",
+		"Read the Events of the Pod.")
+	messageNotStarted = Messages.Declare(ReasonCrashing, "the container does not start: {error}",
+		"Correct the command, and check that the image has it.")
+	messageKilled = Messages.Declare(ReasonCrashing, "the container exceeded its memory limit and was killed",
+		"Raise resources.limits.memory, or correct the program.")
 	messageCrashed       = Messages.Declare(ReasonCrashing, "the container ended with exit code {code}", readLog)
-	messageUnschedulable = Messages.Declare(ReasonUnschedulable, "the scheduler found no node for it", "Lower resources.requests, or add a node.")
-	messageScheduler     = Messages.Declare("", "The scheduler says: {message}.", partOfMessage)
-	messageLog           = Messages.Declare("", LogWords+"{line}", partOfMessage)
+	messageUnschedulable = Messages.Declare(ReasonUnschedulable, "the scheduler found no node for it",
+		"Lower resources.requests, or add a node.")
+	messageScheduler = Messages.Declare("", "The scheduler says: {message}.", partOfMessage)
+	messageLog       = Messages.Declare("", LogWords+"{line}", partOfMessage)
 )
 
 // Problems of containers that others have added to a Pod. The reason of messageInjected is the reason of {problem}.
@@ -50,12 +60,15 @@ var (
 
 // Pods that the API server rejects.
 var (
-	messageRefused     = Messages.Declare("PodRefused", "The API server rejected Pod {pod}: {error}. {advice}. The operator retries within {time}.", "Follow the advice in the message.")
+	messageRefused = Messages.Declare("PodRefused", "The API server rejected Pod {pod}: {error}. {advice}. The "+
+		"operator retries within {time}.", "Follow the advice in the message.")
 	adviceForQuota     = Messages.Declare("", "Raise the quota, or wait until other Pods end", partOfMessage)
 	messageRefusedPods = Messages.Declare(messageRefused.Reason,
 		"The API server rejects Pods of Deployment {deployment}: {error}. {advice}.", "Follow the advice in the message.")
 	adviceForRollouts  = Messages.Declare("", "Raise the quota: a rollout needs room for one more Pod", partOfMessage)
 	adviceForResources = Messages.Declare("", "Set spec.resources to what the namespace allows", partOfMessage)
-	adviceForWebhooks  = Messages.Declare("", "Ask the administrator of the cluster to repair the admission webhook", partOfMessage)
-	adviceForRefusals  = Messages.Declare("", "Ask the administrator of the namespace which Pods are allowed", partOfMessage)
+	adviceForWebhooks  = Messages.Declare("", "Ask the administrator of the cluster to repair the admission webhook",
+		partOfMessage)
+	adviceForRefusals = Messages.Declare("", "Ask the administrator of the namespace which Pods are allowed",
+		partOfMessage)
 )

@@ -16,25 +16,41 @@ import (
 func TestTrimKeepsFieldsThatKindsRead(t *testing.T) {
 	whole := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "a", Labels: map[string]string{"app.kubernetes.io/kept": "yes", "theirs": "long"}, Finalizers: []string{"theirs", "windlass.dev/command-tracking"},
-			Annotations: map[string]string{"windlass.dev/kept": "yes", "cnat.programming-kubernetes.info/kept": "yes", "example.com/theirs": "long"},
+			Name: "a", Labels: map[string]string{
+				"app.kubernetes.io/kept": "yes", "theirs": "long",
+			}, Finalizers: []string{"theirs", "windlass.dev/command-tracking"},
+			Annotations: map[string]string{
+				"windlass.dev/kept": "yes", "cnat.programming-kubernetes.info/kept": "yes", "example.com/theirs": "long",
+			},
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}},
 		Status: corev1.PodStatus{
 			Phase: corev1.PodRunning, PodIP: "10.0.0.1",
-			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodInitialized}, {Type: corev1.PodScheduled}, {Type: corev1.DisruptionTarget}},
-			ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Image: "image", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+			Conditions: []corev1.PodCondition{
+				{Type: corev1.PodReady}, {Type: corev1.PodInitialized}, {
+					Type: corev1.PodScheduled,
+				}, {Type: corev1.DisruptionTarget},
+			},
+			ContainerStatuses: []corev1.ContainerStatus{
+				{Name: "app", Image: "image", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+			},
 		},
 	}
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "a", Labels: map[string]string{"app.kubernetes.io/kept": "yes"}, Finalizers: []string{"windlass.dev/command-tracking"},
+			Name: "a", Labels: map[string]string{"app.kubernetes.io/kept": "yes"}, Finalizers: []string{
+				"windlass.dev/command-tracking",
+			},
 			Annotations: map[string]string{"windlass.dev/kept": "yes", "cnat.programming-kubernetes.info/kept": "yes"},
 		},
 		Status: corev1.PodStatus{
-			Phase:             corev1.PodRunning,
-			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodScheduled}, {Type: corev1.DisruptionTarget}},
-			ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Image: "image", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+			Phase: corev1.PodRunning,
+			Conditions: []corev1.PodCondition{
+				{Type: corev1.PodReady}, {Type: corev1.PodScheduled}, {Type: corev1.DisruptionTarget},
+			},
+			ContainerStatuses: []corev1.ContainerStatus{
+				{Name: "app", Image: "image", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+			},
 		},
 	}
 	once, err := pods.Trim(whole)
@@ -70,10 +86,13 @@ func TestKindsShareOneInformer(t *testing.T) {
 
 func TestBlockedStart(t *testing.T) {
 	for reason, want := range map[string]string{
-		"ErrImagePull": "ImagePullBackOff", "ImagePullBackOff": "ImagePullBackOff", "CreateContainerConfigError": "CreateContainerConfigError",
-		"ContainerCreating": "", "CrashLoopBackOff": "",
+		"ErrImagePull": "ImagePullBackOff", "ImagePullBackOff": "ImagePullBackOff",
+		"CreateContainerConfigError": "CreateContainerConfigError",
+		"ContainerCreating":          "", "CrashLoopBackOff": "",
 	} {
-		status := corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}
+		status := corev1.ContainerStatus{
+			Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
+		}
 		pod := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "sidecar"}, status}}}
 		controllertest.Equal(t, reason, want, pods.BlockedStart(pods.StatusOf(pod, "c")))
 		controllertest.Equal(t, "of another container", "", pods.BlockedStart(pods.StatusOf(pod, "d")))
@@ -81,7 +100,9 @@ func TestBlockedStart(t *testing.T) {
 }
 
 func TestRoundedDoesNotChangeItsArgument(t *testing.T) {
-	given := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.1000001")}}
+	given := corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.1000001")},
+	}
 	got := pods.Rounded(given)
 	controllertest.Equal(t, "rounded", "101m", got.Requests.Cpu().String())
 	controllertest.Equal(t, "given", "100000100n", given.Requests.Cpu().String())

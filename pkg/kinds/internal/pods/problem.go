@@ -34,8 +34,8 @@ type Problem struct {
 // LogWords begins the sentence with the last line of a log.
 const LogWords = "The last line of its log: "
 
-// WithWords returns a message followed by the words of the problem. If before, the last message, has other words for the
-// same message, WithWords returns these, so that words alone cause no status write.
+// WithWords returns a message followed by the words of the problem. If before, the last message, has other words for
+// the same message, WithWords returns these, so that words alone cause no status write.
 func (p *Problem) WithWords(message, before string) string {
 	if _, words, found := strings.Cut(before, message); found {
 		return message + words
@@ -168,8 +168,8 @@ func OneLine(text string) string {
 	return text
 }
 
-// unschedulableGrace is how long a Pod may be unschedulable before Unschedulable returns a problem. A Pod is unschedulable
-// for a moment while its first volume is being provisioned.
+// unschedulableGrace is how long a Pod may be unschedulable before Unschedulable returns a problem. A Pod is
+// unschedulable for a moment while its first volume is being provisioned.
 const unschedulableGrace = time.Minute
 
 // Unschedulable returns the problem of a Pod for which the scheduler finds no node, or nil. requeueAfter is positive if
@@ -182,7 +182,10 @@ func Unschedulable(pod *corev1.Pod, now time.Time) (p *Problem, requeueAfter tim
 		if requeueAfter = c.LastTransitionTime.Add(unschedulableGrace).Sub(now); requeueAfter > 0 {
 			return nil, requeueAfter
 		}
-		return &Problem{Reason: ReasonUnschedulable, Message: messageUnschedulable.With(), Words: messageScheduler.With(strings.TrimRight(OneLine(c.Message), "."))}, 0
+		return &Problem{
+			Reason: ReasonUnschedulable, Message: messageUnschedulable.With(),
+			Words: messageScheduler.With(strings.TrimRight(OneLine(c.Message), ".")),
+		}, 0
 	}
 	return nil, 0
 }

@@ -44,7 +44,9 @@ func callsWebhook(said string) bool { return strings.Contains(said, "failed call
 // other limits, or its defaults do not fit, or a quota requires requests and limits (k8s.io/kubernetes,
 // plugin/pkg/admission/limitranger, and k8s.io/apiserver, pkg/admission/plugin/resourcequota).
 func limitsResources(said string) bool {
-	about := []string{"usage per Container", "usage per Pod", "limit to request ratio per", "failed quota: ", "].resources."}
+	about := []string{
+		"usage per Container", "usage per Pod", "limit to request ratio per", "failed quota: ", "].resources.",
+	}
 	return slices.ContainsFunc(about, func(words string) bool { return strings.Contains(said, words) })
 }
 

@@ -28,12 +28,18 @@ func TestIsUndecided(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"no error":                      {nil, false},
-		"a webhook without dry runs":    {apierrors.NewBadRequest(`admission webhook "a" does not support dry run`), true},
-		"a missing right":               {apierrors.NewForbidden(pod, "", errors.New(`User "operator" cannot create resource "pods" in API group ""`)), true},
-		"a quota":                       {apierrors.NewForbidden(pod, "shop-0", errors.New("exceeded quota: small")), false},
-		"a webhook that rejects a Pod":  {apierrors.NewBadRequest(`admission webhook "a" denied the request: does not like it`), false},
-		"a Pod that is invalid":         {apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "shop-0", nil), false},
+		"no error":                   {nil, false},
+		"a webhook without dry runs": {apierrors.NewBadRequest(`admission webhook "a" does not support dry run`), true},
+		"a missing right": {
+			apierrors.NewForbidden(pod, "", errors.New(`User "operator" cannot create resource "pods" in API group ""`)), true,
+		},
+		"a quota": {apierrors.NewForbidden(pod, "shop-0", errors.New("exceeded quota: small")), false},
+		"a webhook that rejects a Pod": {
+			apierrors.NewBadRequest(`admission webhook "a" denied the request: does not like it`), false,
+		},
+		"a Pod that is invalid": {
+			apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "shop-0", nil), false,
+		},
 		"an API server without storage": {apierrors.NewInternalError(errors.New("etcd is full")), false},
 	} {
 		controllertest.Equal(t, name, c.want, pods.IsUndecided(c.err))
@@ -43,10 +49,21 @@ func TestIsUndecided(t *testing.T) {
 func TestRefusedHasAdvice(t *testing.T) {
 	refused := func(why string) error { return apierrors.NewForbidden(corev1.Resource("pods"), "web", errors.New(why)) }
 	for name, c := range map[string]struct{ why, advice, want string }{
-		"a quota":              {"exceeded quota: small", "", ". Raise the quota, or wait until other Pods end. The operator retries within 5m0s."},
-		"a policy":             {"denied by a policy", "", ". Ask the administrator of the namespace which Pods are allowed. The operator retries within 5m0s."},
-		"a LimitRange":         {"maximum memory usage per Container is 1Gi", "", ". Set spec.resources to what the namespace allows. The operator retries within 5m0s."},
-		"a webhook":            {"failed calling webhook \"pods.example.com\": timeout", "", ". Ask the administrator of the cluster to repair the admission webhook. The operator retries within 5m0s."},
+		"a quota": {
+			"exceeded quota: small", "", ". Raise the quota, or wait until other Pods end. The operator retries within 5m0s.",
+		},
+		"a policy": {
+			"denied by a policy", "", ". Ask the administrator of the namespace which Pods are allowed. The operator " +
+				"retries within 5m0s.",
+		},
+		"a LimitRange": {
+			"maximum memory usage per Container is 1Gi", "", ". Set spec.resources to what the namespace allows. The " +
+				"operator retries within 5m0s.",
+		},
+		"a webhook": {
+			"failed calling webhook \"pods.example.com\": timeout", "", ". Ask the administrator of the cluster to " +
+				"repair the admission webhook. The operator retries within 5m0s.",
+		},
 		"advice from the kind": {"violates PodSecurity", "Restrict it", ". Restrict it. The operator retries within 5m0s."},
 	} {
 		t.Run(name, func(t *testing.T) {
