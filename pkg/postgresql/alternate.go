@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Before the first rotation, the owner is the login. Then alternate logins take turns. They are members of the owner, and
-// their sessions act as the owner, so that objects belong to the owner whichever login creates them. The owner never gets
-// its login back, because a session of a former alternate login could change the password of the owner.
+// Before the first rotation, the owner is the login. Then alternate logins take turns. They are members of the owner,
+// and their sessions act as the owner, so that objects belong to the owner whichever login creates them. The owner
+// never gets its login back, because a session of a former alternate login could change the password of the owner.
 
 // nextOfAlternate returns the next step to an alternate login that is in use. The owner exists.
 func (c *change) nextOfAlternate(s state) (step, error) {
@@ -62,14 +62,15 @@ func (c *change) nextOfAlternate(s state) (step, error) {
 	return next, nil
 }
 
-// act returns the SQL that makes the sessions of the alternate login in use act as the owner. The login must be a member
-// of the owner.
+// act returns the SQL that makes the sessions of the alternate login in use act as the owner. The login must be a
+// member of the owner.
 func (c *change) act() string {
 	return "ALTER ROLE " + quotedRole(c.Login) + " SET role = " + literal(c.Owner)
 }
 
-// nextOfOwnership returns the next step to alternate logins that own nothing in the database. A client that leaves the role
-// of the owner (SET ROLE NONE or, depending on the version of PostgreSQL, DISCARD ALL) creates objects as its login.
+// nextOfOwnership returns the next step to alternate logins that own nothing in the database. A client that leaves the
+// role of the owner (SET ROLE NONE or, depending on the version of PostgreSQL, DISCARD ALL) creates objects as its
+// login.
 func (c *change) nextOfOwnership(s state) step {
 	for _, role := range c.ownRoles(s) {
 		if !role.Owns || role == s.Role {

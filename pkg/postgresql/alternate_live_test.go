@@ -23,7 +23,11 @@ func TestRetiredLoginCannotReturn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, sql := range []string{"ALTER ROLE " + quoted(was.Owner) + " PASSWORD '" + forged.Password + "'", "RESET ROLE", "SET ROLE NONE", "ALTER ROLE " + quoted(was.Login) + " PASSWORD '" + forged.Password + "'", "CREATE SCHEMA mine AUTHORIZATION " + quoted(was.Login)} {
+			for _, sql := range []string{
+				"ALTER ROLE " + quoted(was.Owner) + " PASSWORD '" + forged.Password + "'", "RESET ROLE",
+				"SET ROLE NONE", "ALTER ROLE " + quoted(was.Login) + " PASSWORD '" + forged.Password + "'",
+				"CREATE SCHEMA mine AUTHORIZATION " + quoted(was.Login),
+			} {
 				if _, err := conn.Exec(t.Context(), sql); err != nil {
 					t.Fatalf("%s: %v", sql, err)
 				}
@@ -39,7 +43,8 @@ func TestRetiredLoginCannotReturn(t *testing.T) {
 				}
 			}
 			hasFormer(t, as, w, false)
-			if owner := ask(t, w.Database, "select pg_get_userbyid(nspowner) from pg_namespace where nspname = 'mine'"); owner != w.Owner {
+			owner := ask(t, w.Database, "select pg_get_userbyid(nspowner) from pg_namespace where nspname = 'mine'")
+			if owner != w.Owner {
 				t.Errorf("the schema belongs to %s", owner)
 			}
 			use(t, w, "DROP SCHEMA mine")
@@ -47,15 +52,17 @@ func TestRetiredLoginCannotReturn(t *testing.T) {
 	})
 }
 
-// TestObjectsOfAlternateLoginAreGivenToOwner has clients that do not act as the owner. DISCARD ALL can have this effect,
-// depending on the version of PostgreSQL.
+// TestObjectsOfAlternateLoginAreGivenToOwner has clients that do not act as the owner. DISCARD ALL can have this
+// effect, depending on the version of PostgreSQL.
 func TestObjectsOfAlternateLoginAreGivenToOwner(t *testing.T) {
 	t.Parallel()
-	const owner = "select coalesce(string_agg(distinct pg_get_userbyid(relowner), ' '), '') from pg_class where relname ~ '^reset'"
+	const owner = "select coalesce(string_agg(distinct pg_get_userbyid(relowner), ' '), '') from pg_class where " +
+		"relname ~ '^reset'"
 	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
 		w := rotate(t, as, create(t, as, rotating()), 1)
 		retire(t, as, w)
-		use(t, w, "GRANT CREATE ON SCHEMA public TO "+quoted(w.Login), "DISCARD ALL", "SET ROLE NONE", "CREATE TABLE reset_1 (id int)")
+		use(t, w, "GRANT CREATE ON SCHEMA public TO "+quoted(w.Login), "DISCARD ALL", "SET ROLE NONE",
+			"CREATE TABLE reset_1 (id int)")
 		if found, err := open(t, as).Exists(t.Context(), w); err != nil || found.Current {
 			t.Errorf("the objects are no drift: %+v, %v", found, err)
 		}

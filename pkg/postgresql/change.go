@@ -45,7 +45,8 @@ func (c *change) next(s state) (step, error) {
 		return step{}, err
 	}
 	if !s.Superuser && !s.Inherits && (s.Role == nil || !s.Role.Held) {
-		return step{}, NewError(Uninherited, "the role of the administrator has the attribute NOINHERIT, so it cannot act for the roles that it creates")
+		return step{}, NewError(Uninherited, "the role of the administrator has the attribute NOINHERIT, so it "+
+			"cannot act for the roles that it creates")
 	}
 	switch {
 	case c.exists && s.Database == nil:
@@ -59,11 +60,15 @@ func (c *change) next(s state) (step, error) {
 	hasRole := func(s *state) { s.Role = c.desiredRole(*s) }
 	if s.Role == nil {
 		sql, err := c.createRole(s)
-		return step{sql: sql, does: fmt.Sprintf("creating role %q", c.Owner), setsPassword: !c.usesAlternate(), then: hasRole}, err
+		return step{
+			sql: sql, does: fmt.Sprintf("creating role %q", c.Owner), setsPassword: !c.usesAlternate(), then: hasRole,
+		}, err
 	}
 	if sql, err := c.alterRole(s); sql != "" || err != nil {
 		sets := !c.usesAlternate() && c.newPassword && !c.keepsRole(s)
-		return step{sql: sql, does: fmt.Sprintf("updating role %q", c.Owner), setsPassword: sets, alters: c.Owner, then: hasRole}, err
+		return step{
+			sql: sql, does: fmt.Sprintf("updating role %q", c.Owner), setsPassword: sets, alters: c.Owner, then: hasRole,
+		}, err
 	}
 	if c.usesAlternate() {
 		if next, err := c.nextOfAlternate(s); next.sql != "" || err != nil {
@@ -134,8 +139,8 @@ func (c *change) noTemplate() string { return "ALTER DATABASE " + c.database + "
 // markRole returns the SQL that marks a role, which is quoted.
 func (c *change) markRole(role string) string { return "COMMENT ON ROLE " + role + " IS " + c.mark }
 
-// alterRole returns the SQL that changes the owner, or "" if it is in its desired state. If an alternate login is in use,
-// alterRole does not decide whether the owner can log in: see nextOfRetirement.
+// alterRole returns the SQL that changes the owner, or "" if it is in its desired state. If an alternate login is in
+// use, alterRole does not decide whether the owner can log in: see nextOfRetirement.
 func (c *change) alterRole(s state) (string, error) {
 	var statements []string
 	kept := c.keepsRole(s)

@@ -9,7 +9,10 @@ import (
 const server = "7000000000000000001"
 
 func want() Want {
-	return Want{Mark: Mark{Namespace: "team", Name: "shop", UID: "uid-1"}, Database: "shop", Owner: "clerk", Alternates: []string{"clerk-login1", "clerk-login2"}, Password: "secret"}
+	return Want{
+		Mark: Mark{Namespace: "team", Name: "shop", UID: "uid-1"}, Database: "shop", Owner: "clerk",
+		Alternates: []string{"clerk-login1", "clerk-login2"}, Password: "secret",
+	}
 }
 
 // there returns the desired state as an administrator without SUPERUSER observes it. Then change changes the
@@ -64,7 +67,8 @@ func (c nextCase) run(t *testing.T, w Want, seen state) {
 	change.newPassword, change.exists, change.rotates = c.newPassword, c.updates, c.rotates
 	next, err := change.next(seen)
 	fails := c.class != Other || c.err != ""
-	if masked(next.sql) != c.sql || ClassOf(err) != c.class || (err != nil) != fails || c.err != "" && err.Error() != c.err {
+	if masked(next.sql) != c.sql || ClassOf(err) != c.class || (err != nil) != fails || c.err != "" &&
+		err.Error() != c.err {
 		t.Errorf("wanted %s and class %s\ngot    %s and %v", c.sql, c.class, masked(next.sql), err)
 	}
 	if next.sql != "" && next.does == "" {
@@ -76,19 +80,22 @@ func (c nextCase) run(t *testing.T, w Want, seen state) {
 }
 
 func TestNextStatement(t *testing.T) {
-	const markRole, markDatabase = `COMMENT ON ROLE "clerk" IS 'windlass.dev/externaldatabase team/shop uid-1'`, `COMMENT ON DATABASE "shop" IS 'windlass.dev/externaldatabase team/shop uid-1'`
+	const markRole, markDatabase = `COMMENT ON ROLE "clerk" IS 'windlass.dev/externaldatabase ` +
+		`team/shop uid-1'`, `COMMENT ON DATABASE "shop" IS 'windlass.dev/externaldatabase team/shop uid-1'`
 	for name, c := range map[string]nextCase{
 		"nothing is left to do": {},
 		"the role is made, and held by an administrator who needs that": {
 			seen: func(s *state) { s.Role, s.Database = nil, nil },
-			sql:  `CREATE ROLE "clerk" LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD …; ` + markRole + `; GRANT "clerk" TO CURRENT_USER`,
+			sql: `CREATE ROLE "clerk" LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD …; ` + markRole +
+				`; GRANT "clerk" TO CURRENT_USER`,
 		},
 		"a superuser need not hold it": {
 			seen: func(s *state) { s.Role, s.Database, s.Superuser = nil, nil, true },
 			sql:  `CREATE ROLE "clerk" LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD …; ` + markRole,
 		},
 		"then the database, which takes nobody": {
-			seen: func(s *state) { s.Database = nil }, sql: `CREATE DATABASE "shop" OWNER "clerk" TEMPLATE template0 ALLOW_CONNECTIONS false`,
+			seen: func(s *state) { s.Database = nil },
+			sql:  `CREATE DATABASE "shop" OWNER "clerk" TEMPLATE template0 ALLOW_CONNECTIONS false`,
 		},
 		"then it is marked and opened": {
 			seen: func(s *state) { s.Database.Mark, s.Database.Connectable, s.Database.Public = "", false, true },
@@ -100,7 +107,10 @@ func TestNextStatement(t *testing.T) {
 		},
 		"a password is set": {newPassword: true, sql: `ALTER ROLE "clerk" PASSWORD …`},
 		"only what is wrong is named": {
-			seen: func(s *state) { s.Role.Login, s.Role.CreateDatabase = false, true }, sql: `ALTER ROLE "clerk" LOGIN NOCREATEDB`,
+			seen: func(s *state) {
+				s.Role.Login = false
+				s.Role.CreateDatabase = true
+			}, sql: `ALTER ROLE "clerk" LOGIN NOCREATEDB`,
 		},
 		"nothing of a role and a database that were handed over": {
 			newPassword: true, seen: func(s *state) { handedOver(s) },
@@ -109,38 +119,63 @@ func TestNextStatement(t *testing.T) {
 			seen: func(s *state) { handedOver(s); s.Role.Held, s.Database = false, nil }, sql: `GRANT "clerk" TO CURRENT_USER`,
 		},
 		"the mark of a role that was handed over with its database": {
-			id: ourID, seen: func(s *state) { handedOver(s); s.Role.Mark = "" }, sql: `COMMENT ON ROLE "clerk" IS 'windlass.dev/externaldatabase team/shop uid-1 handed-over'`,
+			id: ourID, seen: func(s *state) { handedOver(s); s.Role.Mark = "" },
+			sql: `COMMENT ON ROLE "clerk" IS 'windlass.dev/externaldatabase team/shop uid-1 handed-over'`,
 		},
 		"a role that is held as the server's settings have it": {
-			seen: func(s *state) { s.Role.Held, s.Version = false, 160000 }, sql: `GRANT "clerk" TO CURRENT_USER WITH INHERIT TRUE, SET TRUE`,
+			seen: func(s *state) {
+				s.Role.Held = false
+				s.Version = 160000
+			}, sql: `GRANT "clerk" TO CURRENT_USER WITH INHERIT TRUE, SET TRUE`,
 		},
-		"an administrator who cannot act for others": {seen: func(s *state) { s.Role, s.Database, s.Inherits = nil, nil, false }, class: Uninherited},
-		"an owner who cannot act for others":         {seen: func(s *state) { s.Inherits = false }},
+		"an administrator who cannot act for others": {
+			seen: func(s *state) { s.Role, s.Database, s.Inherits = nil, nil, false }, class: Uninherited,
+		},
+		"an owner who cannot act for others": {seen: func(s *state) { s.Inherits = false }},
 		"a mark that somebody has written onto a database of theirs": {
 			seen: func(s *state) { s.Database.Owner = "theirs" }, class: Taken,
 		},
-		"the same, where there is no role yet": {seen: func(s *state) { s.Role, s.Database.Owner = nil, "theirs" }, class: Taken},
+		"the same, where there is no role yet": {
+			seen: func(s *state) { s.Role, s.Database.Owner = nil, "theirs" }, class: Taken,
+		},
 		"what was granted and owned": {
 			id: ourID,
 			seen: func(s *state) {
 				s.Database.Owner, s.Database.Public, s.Database.Granted, s.Database.Template = "postgres", true, false, true
 			},
-			sql: `ALTER DATABASE "shop" OWNER TO "clerk"; REVOKE ALL ON DATABASE "shop" FROM PUBLIC; GRANT ALL ON DATABASE "shop" TO "clerk"; ALTER DATABASE "shop" IS_TEMPLATE false`,
+			sql: `ALTER DATABASE "shop" OWNER TO "clerk"; REVOKE ALL ON DATABASE "shop" FROM PUBLIC; GRANT ALL ON ` +
+				`DATABASE "shop" TO "clerk"; ALTER DATABASE "shop" IS_TEMPLATE false`,
 		},
-		"a name of earlier in the mark":               {seen: func(s *state) { s.Database.Mark = strings.Replace(s.Database.Mark, "team", "old", 1) }, sql: markDatabase},
-		"a server that was upgraded keeps the marks":  {id: "7000000000000000002/5"},
-		"somebody's role":                             {seen: func(s *state) { s.Role.Mark, s.Database = theirMark, nil }, class: Taken},
-		"nobody's role":                               {seen: func(s *state) { s.Role.Mark, s.Database = "", nil }, class: Taken},
-		"nobody's role, before anything was made":     {seen: func(s *state) { s.Role.Mark = "" }, class: Taken},
-		"somebody's database":                         {seen: func(s *state) { s.Database.Mark = theirMark }, class: Taken},
-		"ours, though its owner wrote another mark":   {id: ourID, seen: func(s *state) { s.Database.Mark = theirMark }, sql: markDatabase},
-		"nobody's database, though our role owns it":  {seen: func(s *state) { s.Database.Mark = "" }, class: Taken},
-		"nobody's, that was made after ours":          {id: server + "/1", seen: func(s *state) { s.Database.Mark = "" }, class: Taken},
-		"nobody's database, half made, of another's":  {seen: func(s *state) { s.Database.Mark, s.Database.Connectable, s.Database.Owner = "", false, "x" }, class: Taken},
-		"nobody's database where there is no role":    {seen: func(s *state) { s.Role, s.Database.Mark = nil, "" }, class: Taken},
-		"another server, on which there is nothing":   {id: "7000000000000000002/5", seen: func(s *state) { s.Role, s.Database = nil, nil }, class: Replaced},
-		"another server, on which there is our role":  {id: "7000000000000000002/5", seen: func(s *state) { s.Database = nil }, class: Replaced},
-		"another server, on which there is another's": {id: "7000000000000000002/5", seen: func(s *state) { s.Role.Mark = theirMark }, class: Taken},
+		"a name of earlier in the mark": {
+			seen: func(s *state) { s.Database.Mark = strings.Replace(s.Database.Mark, "team", "old", 1) }, sql: markDatabase,
+		},
+		"a server that was upgraded keeps the marks": {id: "7000000000000000002/5"},
+		"somebody's role": {seen: func(s *state) { s.Role.Mark, s.Database = theirMark, nil }, class: Taken},
+		"nobody's role":   {seen: func(s *state) { s.Role.Mark, s.Database = "", nil }, class: Taken},
+		"nobody's role, before anything was made": {seen: func(s *state) { s.Role.Mark = "" }, class: Taken},
+		"somebody's database":                     {seen: func(s *state) { s.Database.Mark = theirMark }, class: Taken},
+		"ours, though its owner wrote another mark": {
+			id: ourID, seen: func(s *state) { s.Database.Mark = theirMark }, sql: markDatabase,
+		},
+		"nobody's database, though our role owns it": {seen: func(s *state) { s.Database.Mark = "" }, class: Taken},
+		"nobody's, that was made after ours": {
+			id: server + "/1", seen: func(s *state) { s.Database.Mark = "" }, class: Taken,
+		},
+		"nobody's database, half made, of another's": {
+			seen: func(s *state) { s.Database.Mark, s.Database.Connectable, s.Database.Owner = "", false, "x" }, class: Taken,
+		},
+		"nobody's database where there is no role": {
+			seen: func(s *state) { s.Role, s.Database.Mark = nil, "" }, class: Taken,
+		},
+		"another server, on which there is nothing": {
+			id: "7000000000000000002/5", seen: func(s *state) { s.Role, s.Database = nil, nil }, class: Replaced,
+		},
+		"another server, on which there is our role": {
+			id: "7000000000000000002/5", seen: func(s *state) { s.Database = nil }, class: Replaced,
+		},
+		"another server, on which there is another's": {
+			id: "7000000000000000002/5", seen: func(s *state) { s.Role.Mark = theirMark }, class: Taken,
+		},
 	} {
 		t.Run(name, func(t *testing.T) { c.run(t, want(), there(c.seen)) })
 	}

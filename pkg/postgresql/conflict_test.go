@@ -13,7 +13,8 @@ func handedOver(s *state) {
 }
 
 func TestConflictProposesHarmlessStatements(t *testing.T) {
-	const role, database = `COMMENT ON ROLE "o""wner" IS 'windlass.dev/externaldatabase team/shop uid-1 handed-over'`, `COMMENT ON DATABASE "sh""op" IS 'windlass.dev/externaldatabase team/shop uid-1 handed-over'`
+	const role, database = `COMMENT ON ROLE "o""wner" IS 'windlass.dev/externaldatabase team/shop uid-1 ` +
+		`handed-over'`, `COMMENT ON DATABASE "sh""op" IS 'windlass.dev/externaldatabase team/shop uid-1 handed-over'`
 	foreign := func(s *state) {
 		s.Role.Mark, s.Database.Mark, s.Database.Owner, s.Database.Ordinary = "", "", `o"wner`, true
 	}
@@ -22,12 +23,23 @@ func TestConflictProposesHarmlessStatements(t *testing.T) {
 		alternate bool // an alternate login is in use
 		want      Conflict
 	}{
-		"a role and its database":   {change: func(*state) {}, want: Conflict{Role: true, Database: true, Statements: role + "; " + database + ";"}},
-		"a role without a database": {change: func(s *state) { s.Database = nil }, want: Conflict{Role: true, Statements: role + ";"}},
-		"a database of our role":    {change: func(s *state) { s.Role.Mark = want().Mark.String() }, want: Conflict{Database: true, Statements: database + ";"}},
+		"a role and its database": {
+			change: func(*state) {}, want: Conflict{Role: true, Database: true, Statements: role + "; " + database + ";"},
+		},
+		"a role without a database": {
+			change: func(s *state) { s.Database = nil }, want: Conflict{Role: true, Statements: role + ";"},
+		},
+		"a database of our role": {
+			change: func(s *state) { s.Role.Mark = want().Mark.String() }, want: Conflict{
+				Database: true, Statements: database + ";",
+			},
+		},
 		"a database that a superuser has restored": {
 			change: func(s *state) {
-				s.Role.Mark, s.Database.Owner, s.Database.Ordinary, s.Database.OfSuperuser = want().Mark.String(), "postgres", false, true
+				s.Role.Mark = want().Mark.String()
+				s.Database.Owner = "postgres"
+				s.Database.Ordinary = false
+				s.Database.OfSuperuser = true
 			},
 			want: Conflict{Database: true, Statements: `ALTER DATABASE "sh""op" OWNER TO "o""wner"; ` + database + ";"},
 		},
@@ -37,10 +49,27 @@ func TestConflictProposesHarmlessStatements(t *testing.T) {
 			},
 			want: Conflict{Role: true, Database: true},
 		},
-		"the database of another role":            {change: func(s *state) { s.Database.Owner = "legacy" }, want: Conflict{Role: true, Database: true, DatabaseOwner: "legacy"}},
-		"the database of a role, and no owner":    {change: func(s *state) { s.Role, s.Database.Owner = nil, "legacy" }, want: Conflict{Database: true, DatabaseOwner: "legacy"}},
-		"an alternate login of others, in use":    {alternate: true, change: ours, want: Conflict{Role: true, Statements: `COMMENT ON ROLE "clerk-login1" IS 'windlass.dev/externaldatabase team/shop uid-1';`}},
-		"everything is in use":                    {alternate: true, change: func(*state) {}, want: Conflict{Role: true, Database: true, Statements: role + "; " + database + `; COMMENT ON ROLE "clerk-login1" IS 'windlass.dev/externaldatabase team/shop uid-1';`}},
+		"the database of another role": {
+			change: func(s *state) { s.Database.Owner = "legacy" }, want: Conflict{
+				Role: true, Database: true, DatabaseOwner: "legacy",
+			},
+		},
+		"the database of a role, and no owner": {
+			change: func(s *state) { s.Role, s.Database.Owner = nil, "legacy" }, want: Conflict{
+				Database: true, DatabaseOwner: "legacy",
+			},
+		},
+		"an alternate login of others, in use": {
+			alternate: true, change: ours, want: Conflict{
+				Role: true, Statements: `COMMENT ON ROLE "clerk-login1" IS 'windlass.dev/externaldatabase team/shop uid-1';`,
+			},
+		},
+		"everything is in use": {
+			alternate: true, change: func(*state) {}, want: Conflict{
+				Role: true, Database: true, Statements: role + "; " + database +
+					`; COMMENT ON ROLE "clerk-login1" IS 'windlass.dev/externaldatabase team/shop uid-1';`,
+			},
+		},
 		"our role and database are no conflict":   {change: ours},
 		"no role and no database are no conflict": {change: func(s *state) { s.Role, s.Database = nil, nil }},
 	} {

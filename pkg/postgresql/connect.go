@@ -88,7 +88,8 @@ type attempt struct {
 	conn   atomic.Pointer[limited] // nil before the first connection
 }
 
-// connect logs in as role, and counts the login. Errors have a Class, and their messages do not contain the hidden words.
+// connect logs in as role, and counts the login. Errors have a Class, and their messages do not contain the hidden
+// words.
 func (c *Connector) connect(ctx context.Context, s Settings, role string, hidden []string) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -110,14 +111,20 @@ func (c *Connector) connect(ctx context.Context, s Settings, role string, hidden
 		return nil, err
 	}
 	by.left.Store(maxAnswer)
-	return &session{conn: conn, hears: hears, observe: func(began time.Time, err error) { c.options.observe(server, "", began, err) }}, nil
+	return &session{
+		conn: conn, hears: hears, observe: func(began time.Time, err error) { c.options.observe(server, "", began, err) },
+	}, nil
 }
 
 // config returns a complete configuration, so that pgconn reads nothing from the environment or from files.
 func (c *Connector) config(s Settings, try *attempt) (*pgconn.Config, error) {
 	var err error
 	config := c.base.Copy()
-	config.Host, config.Port, config.User, config.Password, config.Database = s.Host, s.Port, s.Username, s.Password, s.Database
+	config.Host = s.Host
+	config.Port = s.Port
+	config.User = s.Username
+	config.Password = s.Password
+	config.Database = s.Database
 	if config.TLSConfig, err = s.tls(); err != nil {
 		return nil, err
 	}
@@ -163,7 +170,8 @@ func (c *Connector) dialer(host string, try *attempt) pgconn.DialFunc {
 	}
 }
 
-var errForbidden = NewError(Forbidden, "the operator may not connect to this host: --external-database-allowed-hosts must list the host or, for a loopback or link-local address and for an API server, the address")
+var errForbidden = NewError(Forbidden, "the operator may not connect to this host: --external-database-allowed-hosts "+
+	"must list the host or, for a loopback or link-local address and for an API server, the address")
 
 // limited is a connection that reads a limited number of bytes, so that a server cannot exhaust the memory.
 type limited struct {

@@ -26,11 +26,12 @@ func (c *change) nextOfDeletion(s state) (step, error) {
 	}, nil
 }
 
-// nextOfDatabaseDeletion returns the next step to the deletion of our database. The administrator joins our roles first, so
-// that it can end their sessions.
+// nextOfDatabaseDeletion returns the next step to the deletion of our database. The administrator joins our roles
+// first, so that it can end their sessions.
 func (c *change) nextOfDatabaseDeletion(s state, roles []*seenRole) (step, error) {
 	if c.ID != "" && s.id() != c.ID {
-		return step{}, NewError(Replaced, "database %q has the mark of this ExternalDatabase, but was replaced: its OID on the server is %s, and its recorded identity is %s", c.Database, s.Database.OID, c.ID)
+		return step{}, NewError(Replaced, "database %q has the mark of this ExternalDatabase, but was replaced: its "+
+			"OID on the server is %s, and its recorded identity is %s", c.Database, s.Database.OID, c.ID)
 	}
 	for _, role := range roles {
 		if !role.Held && !s.Superuser {

@@ -16,8 +16,8 @@
 //   - change.go, alternate.go, retirement.go and deletion.go choose the next step.
 //   - ownership.go, protected.go and conflict.go decide what may be changed.
 //   - want.go, mark.go and state.go have the desired and the observed state.
-//   - session.go, connect.go and inspect.go exchange messages with a server, and servermessages.go turns its errors into
-//     text for users.
+//   - session.go, connect.go and inspect.go exchange messages with a server, and servermessages.go turns its errors
+//     into text for users.
 //   - gate.go and visit.go limit the time that a server takes, and allowed.go limits the servers.
 //   - serversettings.go looks at the server of a Database.
 package postgresql

@@ -20,7 +20,9 @@ func TestGateRejectsVisitsToServerThatMayBeStartingForShorterTimes(t *testing.T)
 			v.leave()
 			c.isTold("a", address, Silent)
 		}
-		for _, away := range []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, awayFor, awayFor} {
+		for _, away := range []time.Duration{
+			time.Second, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, awayFor, awayFor,
+		} {
 			fails(0)
 			<-time.After(away - 1)
 			c.isTold("a", address, Silent)

@@ -29,7 +29,8 @@ func name(random *rand.Rand) string {
 	return text.String()
 }
 
-// TestIdentifierQuotesEveryName sends 10,000 names to the server as the name of a column, which the response must repeat.
+// TestIdentifierQuotesEveryName sends 10,000 names to the server as the name of a column, which the response must
+// repeat.
 func TestIdentifierQuotesEveryName(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

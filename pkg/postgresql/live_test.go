@@ -42,7 +42,10 @@ func withServer(m *testing.M) (int, error) {
 // settings returns the Settings with which the superuser connects to a server.
 func settings(s *postgres.Server) postgresql.Settings {
 	port, _ := strconv.ParseUint(s.Port, 10, 16) // Port is always a number
-	return postgresql.Settings{Host: "127.0.0.1", Port: uint16(port), Username: "postgres", Password: s.Password, Database: "postgres", Mode: postgresql.Disable}
+	return postgresql.Settings{
+		Host: "127.0.0.1", Port: uint16(port), Username: "postgres", Password: s.Password, Database: "postgres",
+		Mode: postgresql.Disable,
+	}
 }
 
 var wants atomic.Int32
@@ -59,7 +62,9 @@ func newWant() postgresql.Want {
 // open returns a Server for one reconcile. The Server is closed when the test ends.
 func open(t *testing.T, as postgresql.Settings) *postgresql.Server {
 	t.Helper()
-	return openWith(t, as, postgresql.Options{Allowed: here(t), UntrustedExtensions: []string{"pageinspect", "earthdistance"}})
+	return openWith(t, as, postgresql.Options{
+		Allowed: here(t), UntrustedExtensions: []string{"pageinspect", "earthdistance"},
+	})
 }
 
 // here returns AllowedHosts that allow servers on this machine.
@@ -170,13 +175,16 @@ func TestDatabaseLifecycle(t *testing.T) {
 		}
 		w = create(t, as, w)
 		isCurrent(t, as, w)
-		if has := ask(t, w.Database, "select string_agg(extname, ' ' order by extname) from pg_extension"); has != "citext pgcrypto plpgsql" {
+		has := ask(t, w.Database, "select string_agg(extname, ' ' order by extname) from pg_extension")
+		if has != "citext pgcrypto plpgsql" {
 			t.Errorf("extensions: %s", has)
 		}
 		if err := open(t, as).Delete(t.Context(), w); err != nil {
 			t.Fatalf("deleting: %v", err)
 		}
-		if left := ask(t, "postgres", "select (select count(*) from pg_database where datname = $1) + (select count(*) from pg_roles where rolname = $2)", w.Database, w.Owner); left != "0" {
+		left := ask(t, "postgres", "select (select count(*) from pg_database where datname = $1) + (select count(*) "+
+			"from pg_roles where rolname = $2)", w.Database, w.Owner)
+		if left != "0" {
 			t.Errorf("left: %s", left)
 		}
 		if err := open(t, as).Delete(t.Context(), w); err != nil {
@@ -194,36 +202,44 @@ func TestUpdateRepairsDrift(t *testing.T) {
 		rotated bool
 		former  bool // the drift concerns the owner, which must not log in
 	}{
-		"a role that may not log in":                         {sql: "ALTER ROLE @owner NOLOGIN"},
-		"a role with more rights":                            {sql: "ALTER ROLE @owner CREATEROLE CREATEDB"},
-		"a database without connections":                     {sql: "ALTER DATABASE @database CONNECTION LIMIT 0"},
-		"another mark on the database":                       {sql: "COMMENT ON DATABASE @database IS 'windlass.dev/externaldatabase theirs/cart uid-2'"},
-		"a role that has expired":                            {sql: "ALTER ROLE @owner VALID UNTIL '2001-01-01'"},
-		"another password":                                   {sql: "ALTER ROLE @owner PASSWORD 'theirs'"},
-		"no password":                                        {sql: "ALTER ROLE @owner PASSWORD NULL"},
-		"a role without its mark":                            {sql: "COMMENT ON ROLE @owner IS NULL"},
-		"a database without its mark":                        {sql: "COMMENT ON DATABASE @database IS 'the shop'"},
-		"an extension that was dropped":                      {in: "@", sql: "DROP EXTENSION pgcrypto"},
-		"rights of PUBLIC":                                   {sql: "GRANT CONNECT, TEMPORARY ON DATABASE @database TO PUBLIC"},
-		"rights that the owner has lost":                     {sql: "REVOKE CONNECT, CREATE ON DATABASE @database FROM @owner"},
-		"a database that is a template":                      {sql: "ALTER DATABASE @database IS_TEMPLATE true"},
-		"a database that takes nobody":                       {sql: "ALTER DATABASE @database ALLOW_CONNECTIONS false"},
-		"a database of another owner's":                      {by: superuser, sql: "ALTER DATABASE @database OWNER TO postgres"},
-		"an untrusted extension is dropped":                  {in: "@", by: superuser, sql: "DROP EXTENSION pageinspect"},
-		"an alternate login may not log in":                  {rotated: true, sql: "ALTER ROLE @alternate NOLOGIN"},
-		"an alternate login has another password":            {rotated: true, sql: "ALTER ROLE @alternate PASSWORD 'theirs'"},
-		"an alternate login has no password":                 {rotated: true, sql: "ALTER ROLE @alternate PASSWORD NULL"},
-		"an alternate login has expired":                     {rotated: true, sql: "ALTER ROLE @alternate VALID UNTIL '2001-01-01'"},
-		"an alternate login has more rights":                 {rotated: true, sql: "ALTER ROLE @alternate CREATEROLE CREATEDB"},
-		"an alternate login does not inherit":                {rotated: true, sql: "ALTER ROLE @alternate NOINHERIT"},
-		"an alternate login is no member of the owner":       {rotated: true, sql: "REVOKE @owner FROM @alternate"},
-		"an alternate login does not act as the owner":       {rotated: true, sql: "ALTER ROLE @alternate RESET role"},
-		"an alternate login acts for itself in the database": {rotated: true, sql: "ALTER ROLE @alternate IN DATABASE @database SET role = 'none'"},
-		"an alternate login has lost its mark":               {rotated: true, sql: "COMMENT ON ROLE @alternate IS NULL"},
-		"an alternate login was dropped":                     {rotated: true, sql: "DROP ROLE @alternate"},
-		"the former login can log in":                        {rotated: true, sql: "ALTER ROLE @owner LOGIN PASSWORD 'theirs'", former: true},
-		"the owner has more rights":                          {rotated: true, sql: "ALTER ROLE @owner CREATEDB"},
-		"an extension was dropped after a rotation":          {in: "@", rotated: true, sql: "DROP EXTENSION pgcrypto"},
+		"a role that may not log in":     {sql: "ALTER ROLE @owner NOLOGIN"},
+		"a role with more rights":        {sql: "ALTER ROLE @owner CREATEROLE CREATEDB"},
+		"a database without connections": {sql: "ALTER DATABASE @database CONNECTION LIMIT 0"},
+		"another mark on the database": {
+			sql: "COMMENT ON DATABASE @database IS 'windlass.dev/externaldatabase theirs/cart uid-2'",
+		},
+		"a role that has expired":                 {sql: "ALTER ROLE @owner VALID UNTIL '2001-01-01'"},
+		"another password":                        {sql: "ALTER ROLE @owner PASSWORD 'theirs'"},
+		"no password":                             {sql: "ALTER ROLE @owner PASSWORD NULL"},
+		"a role without its mark":                 {sql: "COMMENT ON ROLE @owner IS NULL"},
+		"a database without its mark":             {sql: "COMMENT ON DATABASE @database IS 'the shop'"},
+		"an extension that was dropped":           {in: "@", sql: "DROP EXTENSION pgcrypto"},
+		"rights of PUBLIC":                        {sql: "GRANT CONNECT, TEMPORARY ON DATABASE @database TO PUBLIC"},
+		"rights that the owner has lost":          {sql: "REVOKE CONNECT, CREATE ON DATABASE @database FROM @owner"},
+		"a database that is a template":           {sql: "ALTER DATABASE @database IS_TEMPLATE true"},
+		"a database that takes nobody":            {sql: "ALTER DATABASE @database ALLOW_CONNECTIONS false"},
+		"a database of another owner's":           {by: superuser, sql: "ALTER DATABASE @database OWNER TO postgres"},
+		"an untrusted extension is dropped":       {in: "@", by: superuser, sql: "DROP EXTENSION pageinspect"},
+		"an alternate login may not log in":       {rotated: true, sql: "ALTER ROLE @alternate NOLOGIN"},
+		"an alternate login has another password": {rotated: true, sql: "ALTER ROLE @alternate PASSWORD 'theirs'"},
+		"an alternate login has no password":      {rotated: true, sql: "ALTER ROLE @alternate PASSWORD NULL"},
+		"an alternate login has expired": {
+			rotated: true, sql: "ALTER ROLE @alternate VALID UNTIL '2001-01-01'",
+		},
+		"an alternate login has more rights":           {rotated: true, sql: "ALTER ROLE @alternate CREATEROLE CREATEDB"},
+		"an alternate login does not inherit":          {rotated: true, sql: "ALTER ROLE @alternate NOINHERIT"},
+		"an alternate login is no member of the owner": {rotated: true, sql: "REVOKE @owner FROM @alternate"},
+		"an alternate login does not act as the owner": {rotated: true, sql: "ALTER ROLE @alternate RESET role"},
+		"an alternate login acts for itself in the database": {
+			rotated: true, sql: "ALTER ROLE @alternate IN DATABASE @database SET role = 'none'",
+		},
+		"an alternate login has lost its mark": {rotated: true, sql: "COMMENT ON ROLE @alternate IS NULL"},
+		"an alternate login was dropped":       {rotated: true, sql: "DROP ROLE @alternate"},
+		"the former login can log in": {
+			rotated: true, sql: "ALTER ROLE @owner LOGIN PASSWORD 'theirs'", former: true,
+		},
+		"the owner has more rights":                 {rotated: true, sql: "ALTER ROLE @owner CREATEDB"},
+		"an extension was dropped after a rotation": {in: "@", rotated: true, sql: "DROP EXTENSION pgcrypto"},
 	} {
 		for who, as := range administrators(t) {
 			if c.by != "" && c.by != who {

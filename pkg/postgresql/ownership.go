@@ -20,7 +20,8 @@ func (w Want) check(s state) error {
 	switch {
 	case s.Database != nil && !w.ownsDatabase(s):
 		if w.marked(s.Database.Mark) {
-			const text = "database %q has the mark of this ExternalDatabase, but another role owns it, and its identity is not recorded"
+			const text = "database %q has the mark of this ExternalDatabase, but another role owns it, and its " +
+				"identity is not recorded"
 			return NewConflict(Taken, w.conflict(s), text, w.Database)
 		}
 		return w.taken(s, "database", w.Database, s.Database.Mark)
@@ -47,8 +48,8 @@ func (w Want) ownRoles(s state) []*seenRole {
 	return slices.DeleteFunc(s.roles(), func(role *seenRole) bool { return !w.ownsRole(s, role) })
 }
 
-// ownsRole reports whether a role is ours: it has our mark. If it has no mark, the owner is ours if it owns the database
-// with our mark and our ID, and an alternate login is ours if it is in use and acts as our owner.
+// ownsRole reports whether a role is ours: it has our mark. If it has no mark, the owner is ours if it owns the
+// database with our mark and our ID, and an alternate login is ours if it is in use and acts as our owner.
 func (w Want) ownsRole(s state, role *seenRole) bool {
 	if mark, marked := parseMark(role.Mark); marked {
 		return mark.UID == w.Mark.UID
@@ -82,7 +83,8 @@ func (w Want) marked(comment string) bool {
 }
 
 func (w Want) moved(s state) error {
-	return NewError(Replaced, "the server was replaced: its system identifier is %s, and the recorded one is %s", s.Server, w.ID.server())
+	return NewError(Replaced, "the server was replaced: its system identifier is %s, and the recorded one is %s",
+		s.Server, w.ID.server())
 }
 
 // keepsRole reports whether the owner was handed over. If its mark was removed, the mark of the database decides.

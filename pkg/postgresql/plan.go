@@ -35,8 +35,8 @@ func (s *Server) predicted(w Want) (seen state, ok bool) {
 // predict records the state after a planned statement.
 func (s *Server) predict(w Want, seen state) { s.connector.predictions.Store(s.subject(w), seen) }
 
-// withExtensions returns a predicted state with the extensions of the database, if the state is from a session in another
-// database.
+// withExtensions returns a predicted state with the extensions of the database, if the state is from a session in
+// another database.
 func (s *Server) withExtensions(ctx context.Context, w Want, seen state) (state, error) {
 	if seen.Database == nil || seen.Database.OID == plannedOID || seen.Connected == w.Database {
 		return seen, nil

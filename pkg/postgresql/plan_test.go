@@ -18,7 +18,10 @@ func TestOfflinePlanConnectsToNoServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Want{Mark: Mark{Namespace: "team", Name: "shop", UID: "uid"}, Database: "shop", Owner: "clerk", Password: "canary-of-clerk"}
+	want := Want{
+		Mark: Mark{Namespace: "team", Name: "shop", UID: "uid"}, Database: "shop", Owner: "clerk",
+		Password: "canary-of-clerk",
+	}
 	created := want
 	created.ID = "7/8"
 	open := connector.Open("team", as)

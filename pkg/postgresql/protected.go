@@ -79,10 +79,12 @@ func withoutAttributes(role string, attributes []string) string {
 // role. Some providers change this rule in their servers, so that only the answer of the server counts.
 func (c *change) unalterable(s state, next step, err error) error {
 	role := s.role(next.alters)
-	if role == nil || !role.Replication || s.Version >= 160000 || s.Superuser || !s.CreatesRoles || !isCode(err, codeNoPrivilege) {
+	if role == nil || !role.Replication || s.Version >= 160000 || s.Superuser || !s.CreatesRoles ||
+		!isCode(err, codeNoPrivilege) {
 		return err
 	}
 	conflict := Conflict{Role: true, Remedy: withoutAttributes(role.Name, []string{"REPLICATION"})}
-	return NewConflict(Protected, conflict, "%w; role %q has REPLICATION, so that on this server only a superuser may change it",
+	return NewConflict(Protected, conflict, "%w; role %q has REPLICATION, so that on this server only a superuser "+
+		"may change it",
 		err, role.Name)
 }

@@ -2,8 +2,8 @@ package postgresql
 
 import "fmt"
 
-// former returns the first role of ours that clients must not use any more and that can log in or has sessions, or nil if
-// there is none: the alternate logins first, then the owner.
+// former returns the first role of ours that clients must not use any more and that can log in or has sessions, or nil
+// if there is none: the alternate logins first, then the owner.
 func (c *change) former(s state) *seenRole {
 	for _, role := range c.ownRoles(s) {
 		if role.Name != c.login() && (role.Login || role.Sessions) {

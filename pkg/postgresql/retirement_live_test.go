@@ -18,7 +18,9 @@ func locked(t *testing.T, w postgresql.Want, role string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	for _, sql := range []string{"SET ROLE NONE", "BEGIN", "ALTER ROLE " + quoted(role) + " PASSWORD 'canary-of-the-lock'"} {
+	for _, sql := range []string{
+		"SET ROLE NONE", "BEGIN", "ALTER ROLE " + quoted(role) + " PASSWORD 'canary-of-the-lock'",
+	} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatalf("%s: %v", sql, err)
 		}
@@ -73,7 +75,9 @@ func TestRotationCreatesNoDatabase(t *testing.T) {
 				t.Errorf("%s: %v", call, err)
 			}
 		}
-		if left := ask(t, "postgres", "select ((select count(*) from pg_roles where rolname like $1 || '%') + (select count(*) from pg_database where datname = $2))::text", w.Owner, w.Database); left != "0" {
+		left := ask(t, "postgres", "select ((select count(*) from pg_roles where rolname like $1 || '%') + (select "+
+			"count(*) from pg_database where datname = $2))::text", w.Owner, w.Database)
+		if left != "0" {
 			t.Errorf("%s roles and databases were created", left)
 		}
 	})
@@ -95,7 +99,8 @@ func TestDeletionEndsSessionsOfAlternateLogin(t *testing.T) {
 		if err := open(t, as).Delete(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
-		if left := ask(t, "postgres", "select count(*)::text from pg_roles where rolname like $1 || '%'", w.Owner); left != "0" {
+		left := ask(t, "postgres", "select count(*)::text from pg_roles where rolname like $1 || '%'", w.Owner)
+		if left != "0" {
 			t.Errorf("%s roles are left", left)
 		}
 	})

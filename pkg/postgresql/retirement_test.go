@@ -39,20 +39,45 @@ func TestNextStatementOfRetirement(t *testing.T) {
 		"the former login loses its login first": {
 			seen: func(s *state) { s.Role.Login, s.Role.Sessions = true, true }, sql: noLogin, isFormer: true,
 		},
-		"then its sessions end":                               {seen: func(s *state) { s.Role.Sessions = true }, sql: end, isFormer: true},
-		"the login ends before an administrator joins":        {seen: func(s *state) { s.Role.Login, s.Role.Held = true, false }, sql: noLogin, isFormer: true},
-		"an administrator joins to end the sessions":          {seen: func(s *state) { s.Role.Sessions, s.Role.Held = true, false }, sql: `GRANT "clerk" TO CURRENT_USER`, isFormer: true},
-		"whatever mark its user writes on the database":       {seen: func(s *state) { s.Role.Login, s.Database.Mark = true, theirMark }, sql: noLogin, isFormer: true},
-		"a login that was handed over":                        {seen: func(s *state) { handedOver(s); s.Role.Login = true }, sql: noLogin, isFormer: true},
-		"a superuser need not join":                           {seen: func(s *state) { s.Role.Login, s.Role.Held, s.Superuser = true, false, true }, sql: noLogin, isFormer: true},
-		"an alternate login gives its objects to the owner":   {byNext: true, seen: func(s *state) { s.Alternates[0].Login, s.Alternates[0].Owns = false, true }, sql: `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk-login1" TO "clerk"`},
-		"so does an alternate login in use":                   {seen: func(s *state) { s.Alternates[0].Owns = true }, sql: `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk-login1" TO "clerk"`},
-		"the owner that can log in again after two rotations": {byNext: true, seen: func(s *state) { s.Role.Login, s.Alternates[0].Login = true, false }, sql: noLogin, isFormer: true},
-		"the former alternate login, then the owner":          {byNext: true, seen: func(s *state) { s.Role.Login = true }, sql: `ALTER ROLE "clerk-login1" NOLOGIN PASSWORD NULL`, isFormer: true},
-		"an alternate login loses its login":                  {byNext: true, sql: `ALTER ROLE "clerk-login1" NOLOGIN PASSWORD NULL`, isFormer: true},
-		"a missing alternate login":                           {byNext: true, seen: func(s *state) { s.Alternates = nil }},
-		"a role of another object":                            {byNext: true, seen: func(s *state) { s.Alternates[0].Mark = theirMark }},
-		"a role without a mark":                               {byNext: true, seen: func(s *state) { s.Alternates[0].Mark = "" }},
+		"then its sessions end": {seen: func(s *state) { s.Role.Sessions = true }, sql: end, isFormer: true},
+		"the login ends before an administrator joins": {
+			seen: func(s *state) { s.Role.Login, s.Role.Held = true, false }, sql: noLogin, isFormer: true,
+		},
+		"an administrator joins to end the sessions": {
+			seen: func(s *state) { s.Role.Sessions, s.Role.Held = true, false }, sql: `GRANT "clerk" TO CURRENT_USER`,
+			isFormer: true,
+		},
+		"whatever mark its user writes on the database": {
+			seen: func(s *state) { s.Role.Login, s.Database.Mark = true, theirMark }, sql: noLogin, isFormer: true,
+		},
+		"a login that was handed over": {
+			seen: func(s *state) { handedOver(s); s.Role.Login = true }, sql: noLogin, isFormer: true,
+		},
+		"a superuser need not join": {
+			seen: func(s *state) { s.Role.Login, s.Role.Held, s.Superuser = true, false, true }, sql: noLogin, isFormer: true,
+		},
+		"an alternate login gives its objects to the owner": {
+			byNext: true, seen: func(s *state) { s.Alternates[0].Login, s.Alternates[0].Owns = false, true },
+			sql: `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk-login1" TO "clerk"`,
+		},
+		"so does an alternate login in use": {
+			seen: func(s *state) { s.Alternates[0].Owns = true },
+			sql:  `SET LOCAL ROLE NONE; REASSIGN OWNED BY "clerk-login1" TO "clerk"`,
+		},
+		"the owner that can log in again after two rotations": {
+			byNext: true, seen: func(s *state) { s.Role.Login, s.Alternates[0].Login = true, false }, sql: noLogin,
+			isFormer: true,
+		},
+		"the former alternate login, then the owner": {
+			byNext: true, seen: func(s *state) { s.Role.Login = true },
+			sql: `ALTER ROLE "clerk-login1" NOLOGIN PASSWORD NULL`, isFormer: true,
+		},
+		"an alternate login loses its login": {
+			byNext: true, sql: `ALTER ROLE "clerk-login1" NOLOGIN PASSWORD NULL`, isFormer: true,
+		},
+		"a missing alternate login": {byNext: true, seen: func(s *state) { s.Alternates = nil }},
+		"a role of another object":  {byNext: true, seen: func(s *state) { s.Alternates[0].Mark = theirMark }},
+		"a role without a mark":     {byNext: true, seen: func(s *state) { s.Alternates[0].Mark = "" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := want()

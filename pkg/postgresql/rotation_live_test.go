@@ -44,7 +44,11 @@ func logInTo(ctx context.Context, server *postgres.Server, w postgresql.Want) (*
 		return nil, err
 	}
 	s := settings(server)
-	config.Host, config.Port, config.User, config.Password, config.Database = s.Host, s.Port, w.Login, w.Password, w.Database
+	config.Host = s.Host
+	config.Port = s.Port
+	config.User = w.Login
+	config.Password = w.Password
+	config.Database = w.Database
 	config.DialFunc = (&net.Dialer{}).DialContext
 	return pgx.ConnectConfig(ctx, config)
 }
@@ -151,7 +155,8 @@ func hasFormer(t *testing.T, as postgresql.Settings, w postgresql.Want, former b
 
 // replaced replaces the names in a statement.
 func replaced(sql string, w postgresql.Want) string {
-	return strings.NewReplacer("@database", quoted(w.Database), "@owner", quoted(w.Owner), "@alternate", quoted(w.Alternates[0])).Replace(sql)
+	return strings.NewReplacer("@database", quoted(w.Database), "@owner", quoted(w.Owner), "@alternate",
+		quoted(w.Alternates[0])).Replace(sql)
 }
 
 const sqlOfLogins = "select count(*)::text from pg_roles where rolname in ($1, $2, $3) and rolcanlogin"
@@ -195,13 +200,17 @@ func TestRotationFailsNoLogin(t *testing.T) {
 		if found := ask(t, w.Database, "select count(*)::text from rows"); found != fmt.Sprint(rows) {
 			t.Errorf("wanted %d rows, found %s", rows, found)
 		}
-		if others := ask(t, w.Database, "select count(*)::text from pg_class where relname ~ '^(rows|of_)' and relowner <> (select oid from pg_roles where rolname = $1)", w.Owner); others != "0" {
+		others := ask(t, w.Database, "select count(*)::text from pg_class where relname ~ '^(rows|of_)' and relowner "+
+			"<> (select oid from pg_roles where rolname = $1)", w.Owner)
+		if others != "0" {
 			t.Errorf("%s tables belong to others than the owner", others)
 		}
 		if err := open(t, as).Delete(t.Context(), w); err != nil {
 			t.Fatalf("deleting: %v", err)
 		}
-		if left := ask(t, "postgres", "select count(*)::text from pg_roles where rolname in ($1, $2, $3)", w.Owner, w.Alternates[0], w.Alternates[1]); left != "0" {
+		left := ask(t, "postgres", "select count(*)::text from pg_roles where rolname in ($1, $2, $3)", w.Owner,
+			w.Alternates[0], w.Alternates[1])
+		if left != "0" {
 			t.Errorf("%s roles are left", left)
 		}
 	})
@@ -212,7 +221,9 @@ func TestRotationLeavesTakenRole(t *testing.T) {
 	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
 		w := create(t, as, rotating())
 		do(t, "postgres", "CREATE ROLE "+quoted(w.Alternates[0])+" LOGIN PASSWORD 'theirs'")
-		sql := "select (r.*)::text || coalesce((select rolpassword from pg_authid a where a.oid = r.oid), '') || coalesce((select string_agg(roleid::text, ' ') from pg_auth_members where member = r.oid), '') from pg_roles r where rolname = $1"
+		sql := "select (r.*)::text || coalesce((select rolpassword from pg_authid a where a.oid = r.oid), '') || " +
+			"coalesce((select string_agg(roleid::text, ' ') from pg_auth_members where member = r.oid), '') from " +
+			"pg_roles r where rolname = $1"
 		before := ask(t, "postgres", sql, w.Alternates[0])
 		err := open(t, as).Rotate(t.Context(), turned(w, 1))
 		if postgresql.ClassOf(err) != postgresql.Taken {

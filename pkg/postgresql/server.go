@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Server creates, updates and deletes roles and databases on one PostgreSQL server. It connects when needed.
-// Until Close it keeps at most one session as the login of the owner, and one as the administrator in each database. It is
+// Server creates, updates and deletes roles and databases on one PostgreSQL server. It connects when needed. Until
+// Close it keeps at most one session as the login of the owner, and one as the administrator in each database. It is
 // not safe for concurrent use.
 type Server struct {
 	connector *Connector
@@ -146,9 +146,9 @@ func (s *Server) Rotate(ctx context.Context, w Want) error {
 	return err
 }
 
-// Retire makes the roles that are not w.Login unable to log in, ends their sessions, and gives the objects that alternate
-// logins own in the database to the owner. It does not change a role that is not ours. Its error has the class Away if a
-// session has not ended yet.
+// Retire makes the roles that are not w.Login unable to log in, ends their sessions, and gives the objects that
+// alternate logins own in the database to the owner. It does not change a role that is not ours. Its error has the
+// class Away if a session has not ended yet.
 func (s *Server) Retire(ctx context.Context, w Want) error {
 	return s.carryOut(ctx, w, (*change).nextOfRetirement)
 }
@@ -187,7 +187,9 @@ func (s *Server) connect(ctx context.Context, as Settings, role, who string) (*s
 	}
 	ctx, cancel := s.visit.within(ctx)
 	defer cancel()
-	open, err := s.connector.connect(ctx, as, role, []string{s.admin.Host, s.admin.Username, s.admin.Password, s.admin.Database, as.Password})
+	open, err := s.connector.connect(ctx, as, role, []string{
+		s.admin.Host, s.admin.Username, s.admin.Password, s.admin.Database, as.Password,
+	})
 	s.visit.asked(err)
 	if err != nil {
 		if !isSilent(err) {

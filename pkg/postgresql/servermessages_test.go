@@ -25,7 +25,10 @@ func plays(t *testing.T, script postgres.Script) (*postgres.Scripted, Settings) 
 	}
 	t.Cleanup(s.Close)
 	port, _ := strconv.ParseUint(s.Port, 10, 16) // Port is always a number
-	return s, Settings{Host: "127.0.0.1", Port: uint16(port), Username: "admin-of-secret", Password: "canary-of-secret", Database: "base-of-secret", Mode: Disable}
+	return s, Settings{
+		Host: "127.0.0.1", Port: uint16(port), Username: "admin-of-secret", Password: "canary-of-secret",
+		Database: "base-of-secret", Mode: Disable,
+	}
 }
 
 // asks calls Server.Exists with a new Connector that allows the address of scripted servers, and returns the error.
@@ -63,7 +66,8 @@ func TestServerMessageIsTruncatedAndPrintable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := hearing{}.words(words)
-			if len(got) > maxText || !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			if len(got) > maxText || !utf8.ValidString(got) ||
+				strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
 				t.Errorf("it is %d bytes: %q", len(got), got)
 			}
 		})
@@ -115,7 +119,9 @@ func TestLongServerResponseIsLimited(t *testing.T) {
 // TestErrorOmitsValuesOfSecret connects to servers that may repeat values of the Secret.
 func TestErrorOmitsValuesOfSecret(t *testing.T) {
 	for name, script := range map[string]postgres.Script{
-		"a login that is refused":  postgres.Refuses("28P01", `password authentication failed for user "admin-of-secret", password "canary-of-secret", on 127.0.0.1, database "base-of-secret"`),
+		"a login that is refused": postgres.Refuses("28P01",
+			`password authentication failed for user "admin-of-secret", password "canary-of-secret", on 127.0.0.1, `+
+				`database "base-of-secret"`),
 		"a connection that is cut": postgres.Hangup,
 		"another service":          postgres.Says("HTTP/1.1 400 Bad Request\r\n\r\nadmin-of-secret"),
 	} {
@@ -162,7 +168,9 @@ func TestErrorDoesNotRevealOtherServices(t *testing.T) {
 			t.Logf("%s, %s: %v (%s)", name, mode, err, Detail(err))
 		}
 	}
-	try("nobody", Settings{Host: "127.0.0.1", Port: netip.MustParseAddrPort(nobody.Addr().String()).Port(), Username: "admin"})
+	try("nobody", Settings{
+		Host: "127.0.0.1", Port: netip.MustParseAddrPort(nobody.Addr().String()).Port(), Username: "admin",
+	})
 	try("no name", Settings{Host: "no-such-host.invalid", Port: 5432, Username: "admin"})
 	for name, script := range map[string]postgres.Script{
 		"silence":  postgres.Silence,
@@ -214,8 +222,11 @@ func TestLoginRejectsTooManySCRAMIterations(t *testing.T) {
 		var proofs atomic.Int32
 		_, as := plays(t, postgres.Bomb(iterations, func() { proofs.Add(1) }))
 		err := asks(t, as)
-		if taken != (proofs.Load() > 0) || !taken && (ClassOf(err) != Rejected || !strings.Contains(err.Error(), "SCRAM iterations, but the operator computes at most 100000")) {
-			t.Errorf("of %d iterations: %d logins went on, and the error is %v of class %s", iterations, proofs.Load(), err, ClassOf(err))
+		if taken != (proofs.Load() > 0) ||
+			!taken && (ClassOf(err) != Rejected ||
+				!strings.Contains(err.Error(), "SCRAM iterations, but the operator computes at most 100000")) {
+			t.Errorf("of %d iterations: %d logins went on, and the error is %v of class %s", iterations, proofs.Load(),
+				err, ClassOf(err))
 		}
 	}
 }

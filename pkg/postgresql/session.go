@@ -67,7 +67,8 @@ func (s *session) query(ctx context.Context, into result, sql string, params ...
 		rows = answer.Rows
 		return answer.Err
 	})
-	if err == nil && (len(rows) != 1 || len(rows[0]) != 1 || json.Unmarshal(rows[0][0], into) != nil || !into.plausible()) {
+	if err == nil && (len(rows) != 1 || len(rows[0]) != 1 || json.Unmarshal(rows[0][0], into) != nil ||
+		!into.plausible()) {
 		return errors.New("the response of the server is not plausible")
 	}
 	return err

@@ -102,11 +102,12 @@ func reaches(member, role string) string {
 }
 
 // roleColumns are the columns of seenRole. Whether a member may act as a role is an attribute of the member until
-// PostgreSQL 15, and of the membership from 16 on. A session has no backend_type if the role of the session may not see it.
-// For rises, each membership counts, because a member with the option ADMIN can grant itself the other options.
+// PostgreSQL 15, and of the membership from 16 on. A session has no backend_type if the role of the session may not see
+// it. For rises, each membership counts, because a member with the option ADMIN can grant itself the other options.
 var roleColumns = `
       'mark', coalesce(left(shobj_description(r.oid, 'pg_authid'), 1024), ''),
-      'held', pg_has_role(r.oid, 'usage') and case when current_setting('server_version_num')::int >= 160000 then pg_has_role(r.oid, 'set') else true end,
+      'held', pg_has_role(r.oid, 'usage')
+        and case when current_setting('server_version_num')::int >= 160000 then pg_has_role(r.oid, 'set') else true end,
       'login', rolcanlogin, 'superuser', rolsuper, 'createRole', rolcreaterole, 'createDatabase', rolcreatedb,
       'replication', rolreplication, 'bypassRLS', rolbypassrls,
       'expires', coalesce(rolvaliduntil < 'infinity', false), 'expired', coalesce(rolvaliduntil < now(), false),
@@ -128,18 +129,23 @@ var stateQuery = `select json_build_object(
   'version', current_setting('server_version_num')::int,
   'superuser', (select rolsuper from pg_roles where rolname = current_user),
   'createsRoles', (select rolcreaterole from pg_roles where rolname = current_user),
-  'inherits', (select rolinherit or current_setting('server_version_num')::int >= 160000 from pg_roles where rolname = current_user),
+  'inherits', (select rolinherit or current_setting('server_version_num')::int >= 160000
+    from pg_roles where rolname = current_user),
   'extensions', (select coalesce(json_agg(extname), '[]') from pg_extension),
   'role', (select json_build_object(` + roleColumns + `)
     from pg_roles r where rolname = $1::name),
   'alternates', (select json_agg(json_build_object(` + roleColumns + `,
       'name', rolname, 'inherits', rolinherit,
       'member', exists (select from pg_roles o where o.rolname = $1::name and pg_has_role(r.oid, o.oid, 'usage')
-        and case when current_setting('server_version_num')::int >= 160000 then pg_has_role(r.oid, o.oid, 'set') else true end),
+        and case when current_setting('server_version_num')::int >= 160000
+          then pg_has_role(r.oid, o.oid, 'set') else true end),
       'acts', (select count(*) filter (where setdatabase = 0 and 'role=' || $1 = any (setconfig)) = 1
-          and count(*) filter (where setdatabase <> 0 and exists (select from unnest(setconfig) c where c like 'role=%')) = 0
-        from pg_db_role_setting left join pg_database d on d.oid = setdatabase where setrole = r.oid and (setdatabase = 0 or datname = $2::name)),
-      'owns', exists (select from pg_shdepend s where s.refclassid = 'pg_authid'::regclass and s.refobjid = r.oid and s.deptype = 'o'
+          and count(*) filter (where setdatabase <> 0
+            and exists (select from unnest(setconfig) c where c like 'role=%')) = 0
+        from pg_db_role_setting left join pg_database d on d.oid = setdatabase
+        where setrole = r.oid and (setdatabase = 0 or datname = $2::name)),
+      'owns', exists (select from pg_shdepend s
+        where s.refclassid = 'pg_authid'::regclass and s.refobjid = r.oid and s.deptype = 'o'
         and s.classid not in ('pg_default_acl'::regclass, 'pg_user_mapping'::regclass) /* REASSIGN OWNED leaves them */
         and s.dbid = (select d.oid from pg_database d where datname = $2::name))) order by rolname)
     from pg_roles r where rolname = any ($3::name[]) and rolname <> $1::name),
@@ -149,9 +155,11 @@ var stateQuery = `select json_build_object(
       'connectable', datallowconn, 'template', datistemplate, 'limited', datconnlimit = 0,
       'ofSuperuser', (select rolsuper from pg_roles o where o.oid = datdba),
       'ordinary', exists (select from pg_roles o where o.oid = datdba and o.oid >= 16384
-        and rolname not in (current_user, session_user) and not (rolsuper or rolcreaterole or rolreplication or rolbypassrls)),
+        and rolname not in (current_user, session_user)
+        and not (rolsuper or rolcreaterole or rolreplication or rolbypassrls)),
       'public', exists (select from aclexplode(coalesce(datacl, acldefault('d', datdba))) where grantee = 0),
-      'granted', 3 = (select count(distinct privilege_type) from aclexplode(coalesce(datacl, acldefault('d', datdba))) where grantee = datdba))
+      'granted', 3 = (select count(distinct privilege_type)
+        from aclexplode(coalesce(datacl, acldefault('d', datdba))) where grantee = datdba))
     from pg_database where datname = $2::name)
 )`
 
@@ -189,7 +197,8 @@ var number = regexp.MustCompile(`^[0-9]{1,20}$`)
 
 // plausible implements result.
 func (s state) plausible() bool {
-	return number.MatchString(s.Server) && (s.Database == nil || number.MatchString(s.Database.OID) && len(s.Database.Owner) <= maxIdentifier)
+	return number.MatchString(s.Server) && (s.Database == nil || number.MatchString(s.Database.OID) &&
+		len(s.Database.Owner) <= maxIdentifier)
 }
 
 // ID identifies a database: the system identifier of the server, a slash, and the OID of the database.

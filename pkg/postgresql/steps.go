@@ -29,9 +29,11 @@ const maxUnlocks = 3
 // maxSteps is more than the number of steps from any state to the desired state.
 const maxSteps = 16
 
-// converge executes the steps that nextStep returns until there are none, and returns the state that it observed last. It
-// queries the state before each step.
-func (s *Server) converge(ctx context.Context, c *change, nextStep func(*change, state) (step, error)) (seen state, err error) {
+// converge executes the steps that nextStep returns until there are none, and returns the state that it observed last.
+// It queries the state before each step.
+func (s *Server) converge(
+	ctx context.Context, c *change, nextStep func(*change, state) (step, error),
+) (seen state, err error) {
 	retried := false
 	for range maxSteps {
 		if seen, err = s.lookAsAdmin(ctx, c.Want); err != nil {
@@ -55,7 +57,8 @@ func (s *Server) converge(ctx context.Context, c *change, nextStep func(*change,
 	if role := c.former(seen); role != nil && !role.Login {
 		return seen, NewError(Away, "sessions of role %q have not ended yet", role.Name)
 	}
-	return seen, fmt.Errorf("role %q and database %q do not reach their desired state: another client keeps changing them, or another role has granted PUBLIC a privilege that only this role can revoke", c.Owner, c.Database)
+	return seen, fmt.Errorf("role %q and database %q do not reach their desired state: another client keeps changing "+
+		"them, or another role has granted PUBLIC a privilege that only this role can revoke", c.Owner, c.Database)
 }
 
 // execute executes a step as the administrator. If the step waits for a lock in vain, execute tries it again with

@@ -35,7 +35,9 @@ func newCertificate(t *testing.T, name string, by *certificate, until time.Time)
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(int64(wants.Add(1))), Subject: pkix.Name{CommonName: name}, NotBefore: until.Add(-48 * time.Hour), NotAfter: until,
+		SerialNumber: big.NewInt(int64(wants.Add(1))), Subject: pkix.Name{
+			CommonName: name,
+		}, NotBefore: until.Add(-48 * time.Hour), NotAfter: until,
 	}
 	if by == nil {
 		template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
@@ -56,7 +58,8 @@ func newCertificate(t *testing.T, name string, by *certificate, until time.Time)
 		t.Fatal(err)
 	}
 	return &certificate{
-		cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		cert:   pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		key:    pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
 		parsed: parsed, signer: key,
 	}
 }
@@ -101,21 +104,29 @@ func TestTLSModesVerifyServer(t *testing.T) {
 		want   postgresql.Class
 		ok     bool
 	}{
-		"verify-full":                                {good, "localhost", postgresql.VerifyFull, ours, "", true},
-		"verify-full, a wrong CA":                    {good, "localhost", postgresql.VerifyFull, theirs, postgresql.Untrusted, false},
-		"verify-full, a wrong name":                  {good, "127.0.0.1", postgresql.VerifyFull, ours, postgresql.Untrusted, false},
-		"verify-full, no CA":                         {good, "localhost", postgresql.VerifyFull, nil, postgresql.Untrusted, false},
-		"verify-full, expired":                       {expired, "localhost", postgresql.VerifyFull, ours, postgresql.Untrusted, false},
-		"verify-full, no TLS":                        {shared, "localhost", postgresql.VerifyFull, ours, postgresql.Untrusted, false},
-		"verify-ca":                                  {good, "localhost", postgresql.VerifyCA, ours, "", true},
-		"verify-ca, a wrong name, which is all one":  {good, "127.0.0.1", postgresql.VerifyCA, ours, "", true},
-		"verify-ca, a wrong CA":                      {good, "127.0.0.1", postgresql.VerifyCA, theirs, postgresql.Untrusted, false},
-		"verify-ca, no CA":                           {good, "localhost", postgresql.VerifyCA, nil, postgresql.Untrusted, false},
-		"verify-ca, expired":                         {expired, "localhost", postgresql.VerifyCA, ours, postgresql.Untrusted, false},
-		"require":                                    {expired, "127.0.0.1", postgresql.Require, nil, "", true},
-		"require, a wrong CA, which is as verify-ca": {good, "127.0.0.1", postgresql.Require, theirs, postgresql.Untrusted, false},
-		"require, no TLS":                            {shared, "127.0.0.1", postgresql.Require, nil, postgresql.Untrusted, false},
-		"disable":                                    {good, "127.0.0.1", postgresql.Disable, nil, "", true},
+		"verify-full":               {good, "localhost", postgresql.VerifyFull, ours, "", true},
+		"verify-full, a wrong CA":   {good, "localhost", postgresql.VerifyFull, theirs, postgresql.Untrusted, false},
+		"verify-full, a wrong name": {good, "127.0.0.1", postgresql.VerifyFull, ours, postgresql.Untrusted, false},
+		"verify-full, no CA":        {good, "localhost", postgresql.VerifyFull, nil, postgresql.Untrusted, false},
+		"verify-full, expired": {
+			expired, "localhost", postgresql.VerifyFull, ours, postgresql.Untrusted, false,
+		},
+		"verify-full, no TLS": {shared, "localhost", postgresql.VerifyFull, ours, postgresql.Untrusted, false},
+		"verify-ca":           {good, "localhost", postgresql.VerifyCA, ours, "", true},
+		"verify-ca, a wrong name, which is all one": {good, "127.0.0.1", postgresql.VerifyCA, ours, "", true},
+		"verify-ca, a wrong CA": {
+			good, "127.0.0.1", postgresql.VerifyCA, theirs, postgresql.Untrusted, false,
+		},
+		"verify-ca, no CA": {good, "localhost", postgresql.VerifyCA, nil, postgresql.Untrusted, false},
+		"verify-ca, expired": {
+			expired, "localhost", postgresql.VerifyCA, ours, postgresql.Untrusted, false,
+		},
+		"require": {expired, "127.0.0.1", postgresql.Require, nil, "", true},
+		"require, a wrong CA, which is as verify-ca": {
+			good, "127.0.0.1", postgresql.Require, theirs, postgresql.Untrusted, false,
+		},
+		"require, no TLS": {shared, "127.0.0.1", postgresql.Require, nil, postgresql.Untrusted, false},
+		"disable":         {good, "127.0.0.1", postgresql.Disable, nil, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -154,7 +165,8 @@ func TestConnectionsRequireAllowedHost(t *testing.T) {
 			as := settings(shared)
 			as.Host = c.host
 			_, err = openWith(t, as, postgresql.Options{Allowed: allowed}).Exists(t.Context(), newWant())
-			if (err == nil) != c.ok || err != nil && (postgresql.ClassOf(err) != postgresql.Forbidden || !strings.Contains(err.Error(), "--external-database-allowed-hosts")) {
+			if (err == nil) != c.ok || err != nil && (postgresql.ClassOf(err) != postgresql.Forbidden ||
+				!strings.Contains(err.Error(), "--external-database-allowed-hosts")) {
 				t.Errorf("got %v of class %s", err, postgresql.ClassOf(err))
 			}
 		})

@@ -34,5 +34,7 @@ func (w Want) usesAlternate() bool { return slices.Contains(w.Alternates, w.Logi
 
 // missing returns the desired extensions that the database lacks.
 func (w Want) missing(s state) []string {
-	return slices.DeleteFunc(slices.Clone(w.Extensions), func(name string) bool { return slices.Contains(s.Extensions, name) })
+	return slices.DeleteFunc(slices.Clone(w.Extensions), func(name string) bool {
+		return slices.Contains(s.Extensions, name)
+	})
 }

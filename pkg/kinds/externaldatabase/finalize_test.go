@@ -26,13 +26,17 @@ func TestFinalizeExternalDatabase(t *testing.T) {
 		calls   []string
 		reason  string // why the deletion waits
 	}{
-		"deletes the database":                     {db: example(known, deleted), secrets: both, calls: []string{"delete", "close"}},
+		"deletes the database": {
+			db: example(known, deleted), secrets: both, calls: []string{"delete", "close"},
+		},
 		"deletes a database without a recorded ID": {db: example(deleted), secrets: both, calls: []string{"delete", "close"}},
 		"deletes the database if the owner's Secret is missing": {
 			db: example(known, deleted), secrets: []runtime.Object{connectionSecret()}, calls: []string{"delete", "close"}},
 		"retains the database": {db: example(known, deleted, retained), secrets: both},
-		"retains the database if the connection Secret is missing": {db: example(known, deleted, retained), secrets: []runtime.Object{created}},
-		"retains the database while the Secret is being orphaned":  {db: example(known, deleted, orphaning), secrets: both},
+		"retains the database if the connection Secret is missing": {
+			db: example(known, deleted, retained), secrets: []runtime.Object{created},
+		},
+		"retains the database while the Secret is being orphaned": {db: example(known, deleted, orphaning), secrets: both},
 		"retains the database after the Secret was orphaned": {
 			db: example(known, deleted), secrets: []runtime.Object{connectionSecret(), orphanedSecret(created)}},
 		"does not wait if nothing was created": {db: example(deleted)},
@@ -41,9 +45,12 @@ func TestFinalizeExternalDatabase(t *testing.T) {
 		"waits for a missing connection Secret if the owner's Secret is missing too": {
 			db: example(known, deleted), reason: "DependencyMissing"},
 		"waits while the connection Secret is invalid": {
-			db: example(known, deleted), secrets: []runtime.Object{connectionSecret(withoutData), created}, reason: "InvalidConnectionSecret"},
+			db: example(known, deleted), secrets: []runtime.Object{
+				connectionSecret(withoutData), created,
+			}, reason: "InvalidConnectionSecret"},
 		"waits while the server does not delete the database": {
-			db: example(known, deleted), secrets: both, server: &fakeServer{del: errors.New("the server is busy")}, calls: []string{"delete", "close"}, reason: "ServerError"},
+			db: example(known, deleted), secrets: both, server: &fakeServer{del: errors.New("the server is busy")},
+			calls: []string{"delete", "close"}, reason: "ServerError"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, c.server, c.db, c.secrets...)
@@ -109,12 +116,18 @@ func TestFinalizeDeletesNothingAfterFailedRead(t *testing.T) {
 		want     error
 		writes   []string
 	}{
-		"the ExternalDatabase is missing":   {resource: "externaldatabases", fails: missing, want: controller.AwaitDeletion()},
-		"the Secret is missing":             {resource: "secrets", fails: missing, want: controller.AwaitDeletion()},
-		"the ExternalDatabase is forbidden": {resource: "externaldatabases", fails: forbidden, want: forbidden, writes: []string{updateStatus}},
-		"the Secret is forbidden":           {resource: "secrets", fails: forbidden, want: forbidden, writes: []string{updateStatus}},
-		"the Database is forbidden":         {resource: "databases", fails: forbidden, onPool: true, want: forbidden, writes: []string{updateStatus}},
-		"the claim is forbidden":            {resource: "persistentvolumeclaims", fails: forbidden, onPool: true, want: forbidden, writes: []string{updateStatus}},
+		"the ExternalDatabase is missing": {resource: "externaldatabases", fails: missing, want: controller.AwaitDeletion()},
+		"the Secret is missing":           {resource: "secrets", fails: missing, want: controller.AwaitDeletion()},
+		"the ExternalDatabase is forbidden": {
+			resource: "externaldatabases", fails: forbidden, want: forbidden, writes: []string{updateStatus},
+		},
+		"the Secret is forbidden": {resource: "secrets", fails: forbidden, want: forbidden, writes: []string{updateStatus}},
+		"the Database is forbidden": {
+			resource: "databases", fails: forbidden, onPool: true, want: forbidden, writes: []string{updateStatus},
+		},
+		"the claim is forbidden": {
+			resource: "persistentvolumeclaims", fails: forbidden, onPool: true, want: forbidden, writes: []string{updateStatus},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := example(known, deleted)

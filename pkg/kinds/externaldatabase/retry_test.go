@@ -28,7 +28,9 @@ func TestServerThatWasNeverUsedIsRetriedSooner(t *testing.T) {
 }
 
 func TestDatabaseThatBecomesReadyWakesItsUsers(t *testing.T) {
-	c := kindtest.NewCluster(t, example(func(db *v1alpha1.ExternalDatabase) { db.Spec.ConnectionSecretRef.Name = "main-credentials" }))
+	c := kindtest.NewCluster(t, example(func(db *v1alpha1.ExternalDatabase) {
+		db.Spec.ConnectionSecretRef.Name = "main-credentials"
+	}))
 	referrers, err := newReferrers(c.Own.Windlass().V1alpha1().ExternalDatabases().Informer())
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +39,8 @@ func TestDatabaseThatBecomesReadyWakesItsUsers(t *testing.T) {
 	host := &v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "main"}}
 	controllertest.Equal(t, "users of a Database that is not Ready", nil, usersOf(host, referrers))
 	conditions.True(&host.Status.Conditions, conditions.Ready, "Available", "")
-	controllertest.Equal(t, "users of a Database that is Ready", []controller.Key{{Namespace: "default", Name: "shop"}}, usersOf(host, referrers))
+	controllertest.Equal(t, "users of a Database that is Ready", []controller.Key{{Namespace: "default", Name: "shop"}},
+		usersOf(host, referrers))
 	host.Namespace = "other"
 	controllertest.Equal(t, "users of a Database in another namespace", []controller.Key{}, usersOf(host, referrers))
 }

@@ -89,16 +89,22 @@ func TestAdviceDependsOnConflict(t *testing.T) {
 		class    postgresql.Class
 		conflict postgresql.Conflict
 	}{
-		otherNames + "another spec.owner instead":                       {postgresql.Taken, postgresql.Conflict{Role: true}},
-		otherNames + other + " instead":                                 {postgresql.Taken, postgresql.Conflict{Database: true}},
-		otherNames + "another spec.owner and " + other + " instead":     {postgresql.Taken, postgresql.Conflict{Role: true, Database: true}},
-		otherNames + other + `, or with spec.owner: "le\"gacy" instead`: {postgresql.Taken, postgresql.Conflict{Database: true, DatabaseOwner: `le"gacy`}},
+		otherNames + "another spec.owner instead": {postgresql.Taken, postgresql.Conflict{Role: true}},
+		otherNames + other + " instead":           {postgresql.Taken, postgresql.Conflict{Database: true}},
+		otherNames + "another spec.owner and " + other + " instead": {
+			postgresql.Taken, postgresql.Conflict{Role: true, Database: true},
+		},
+		otherNames + other + `, or with spec.owner: "le\"gacy" instead`: {
+			postgresql.Taken, postgresql.Conflict{Database: true, DatabaseOwner: `le"gacy`},
+		},
 		`failed; ask a superuser of the server to run: ALTER ROLE "clerk" NOREPLICATION`: {
 			postgresql.Protected, postgresql.Conflict{Role: true, Remedy: `ALTER ROLE "clerk" NOREPLICATION`},
 		},
 		"failed; the operator does not change this role: for a login of its own, run: kubectl -n default annotate " +
-			"externaldatabase shop windlass.dev/rotate-credentials=handed-over --overwrite; role \"clerk\" can then no longer log " +
-			"in after the grace period; or, to use this role, ask the administrator of the server to set a new password and to " +
+			"externaldatabase shop windlass.dev/rotate-credentials=handed-over --overwrite; role \"clerk\" can then " +
+			"no longer log " +
+			"in after the grace period; or, to use this role, ask the administrator of the server to set a new " +
+			"password and to " +
 			"run: ALTER ROLE \"clerk\" LOGIN; then put the password into Secret shop-credentials, key password": {
 			postgresql.Kept, postgresql.Conflict{Remedy: `ALTER ROLE "clerk" LOGIN`},
 		},

@@ -31,7 +31,9 @@ func provenOnPool(db *v1alpha1.ExternalDatabase) {
 func poolSecret(changes ...func(*corev1.Secret)) *corev1.Secret {
 	return connectionSecret(append([]func(*corev1.Secret){func(s *corev1.Secret) {
 		s.Name, s.Labels = "pool-credentials", map[string]string{controller.ManagedByLabel: controller.ManagedByWindlass}
-		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "windlass.dev/v1alpha1", Kind: "Database", Name: "pool", UID: "pool-uid", Controller: ptr.To(true)}}
+		s.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "windlass.dev/v1alpha1", Kind: "Database", Name: "pool", UID: "pool-uid", Controller: ptr.To(true)},
+		}
 		s.Data["host"] = []byte("pool.default.svc")
 	}}, changes...)...)
 }
@@ -41,13 +43,21 @@ func TestStatusNamesDatabaseOfConnectionSecret(t *testing.T) {
 		secret *corev1.Secret
 		want   string
 	}{
-		"the Secret of a Database":              {poolSecret(), "pool"},
-		"a Secret with another host":            {poolSecret(onOtherHost), ""},
-		"a Secret without an owner":             {poolSecret(func(s *corev1.Secret) { s.OwnerReferences = nil }), ""},
-		"a Secret that no controller owns":      {poolSecret(func(s *corev1.Secret) { s.OwnerReferences[0].Controller = nil }), ""},
-		"a Secret of a Database of other name":  {poolSecret(func(s *corev1.Secret) { s.OwnerReferences[0].Name = "else" }), ""},
-		"a Secret of an ExternalDatabase":       {poolSecret(func(s *corev1.Secret) { s.OwnerReferences[0].Kind = "ExternalDatabase" }), ""},
-		"a Secret of another group's Database":  {poolSecret(func(s *corev1.Secret) { s.OwnerReferences[0].APIVersion = "example.com/v1" }), ""},
+		"the Secret of a Database":   {poolSecret(), "pool"},
+		"a Secret with another host": {poolSecret(onOtherHost), ""},
+		"a Secret without an owner":  {poolSecret(func(s *corev1.Secret) { s.OwnerReferences = nil }), ""},
+		"a Secret that no controller owns": {
+			poolSecret(func(s *corev1.Secret) { s.OwnerReferences[0].Controller = nil }), "",
+		},
+		"a Secret of a Database of other name": {
+			poolSecret(func(s *corev1.Secret) { s.OwnerReferences[0].Name = "else" }), "",
+		},
+		"a Secret of an ExternalDatabase": {
+			poolSecret(func(s *corev1.Secret) { s.OwnerReferences[0].Kind = "ExternalDatabase" }), "",
+		},
+		"a Secret of another group's Database": {
+			poolSecret(func(s *corev1.Secret) { s.OwnerReferences[0].APIVersion = "example.com/v1" }), "",
+		},
 		"a Secret that the operator cannot own": {poolSecret(func(s *corev1.Secret) { s.Labels = nil }), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +87,9 @@ func TestServerDatabaseAloneCausesNoStatusWrite(t *testing.T) {
 
 func TestServerDatabaseIsForgottenOnAnotherServer(t *testing.T) {
 	server := &fakeServer{} // the database was not found
-	db := example(known, provenOnPool, recreated("1/2"), func(db *v1alpha1.ExternalDatabase) { db.Spec.ConnectionSecretRef.Name = "server" })
+	db := example(known, provenOnPool, recreated("1/2"), func(db *v1alpha1.ExternalDatabase) {
+		db.Spec.ConnectionSecretRef.Name = "server"
+	})
 	f := newFixture(t, server, db, connectionSecret(), createdSecret(t))
 	controllertest.Equal(t, "reason", reasonCreating, controller.ReasonOf(f.Reconcile().Err))
 	controllertest.Equal(t, "serverDatabase", "", f.Object().Status.ServerDatabase)
@@ -106,17 +118,33 @@ func TestFinalizeConnectsUnlessTheVolumeGoes(t *testing.T) {
 		others   []runtime.Object
 		connects bool
 	}{
-		"both are missing":                       {db: example(known, provenOnPool, deleted)},
-		"both are being deleted":                 {db: example(known, provenOnPool, deleted), others: []runtime.Object{database(true), claim(true)}},
-		"only the claim is left, and goes":       {db: example(known, provenOnPool, deleted), others: []runtime.Object{claim(true)}},
-		"only the Database is left, and goes":    {db: example(known, provenOnPool, deleted), others: []runtime.Object{database(true)}},
-		"the Database stays":                     {db: example(known, provenOnPool, deleted), others: []runtime.Object{database(false), claim(true)}, connects: true},
-		"the Database stays without a claim":     {db: example(known, provenOnPool, deleted), others: []runtime.Object{database(false)}, connects: true},
-		"the volume stays":                       {db: example(known, provenOnPool, deleted), others: []runtime.Object{database(true), claim(false)}, connects: true},
-		"the volume stays without its Database":  {db: example(known, provenOnPool, deleted), others: []runtime.Object{claim(false)}, connects: true},
-		"the status names no Database":           {db: example(known, onPool, deleted), connects: true},
-		"the connection Secret changed since":    {db: example(known, provenOnPool, elsewhere, deleted), connects: true},
-		"an outside server has the same Secrets": {db: example(known, elsewhere, deleted), others: []runtime.Object{database(true), claim(true)}, connects: true},
+		"both are missing": {db: example(known, provenOnPool, deleted)},
+		"both are being deleted": {
+			db: example(known, provenOnPool, deleted), others: []runtime.Object{database(true), claim(true)},
+		},
+		"only the claim is left, and goes": {
+			db: example(known, provenOnPool, deleted), others: []runtime.Object{claim(true)},
+		},
+		"only the Database is left, and goes": {
+			db: example(known, provenOnPool, deleted), others: []runtime.Object{database(true)},
+		},
+		"the Database stays": {
+			db: example(known, provenOnPool, deleted), others: []runtime.Object{database(false), claim(true)}, connects: true,
+		},
+		"the Database stays without a claim": {
+			db: example(known, provenOnPool, deleted), others: []runtime.Object{database(false)}, connects: true,
+		},
+		"the volume stays": {
+			db: example(known, provenOnPool, deleted), others: []runtime.Object{database(true), claim(false)}, connects: true,
+		},
+		"the volume stays without its Database": {
+			db: example(known, provenOnPool, deleted), others: []runtime.Object{claim(false)}, connects: true,
+		},
+		"the status names no Database":        {db: example(known, onPool, deleted), connects: true},
+		"the connection Secret changed since": {db: example(known, provenOnPool, elsewhere, deleted), connects: true},
+		"an outside server has the same Secrets": {
+			db: example(known, elsewhere, deleted), others: []runtime.Object{database(true), claim(true)}, connects: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nil, c.db, append(c.others, poolSecret(), connectionSecret(), createdSecret(t))...)
@@ -136,7 +164,8 @@ func TestExternalDatabaseWaitsForItsDatabase(t *testing.T) {
 	f := newFixture(t, nil, example(onPool), poolSecret(), pool)
 	f.Reconcile()
 	controllertest.Equal(t, "reason", "DatabaseNotReady", f.ready().Reason)
-	controllertest.Equal(t, "message", "Waiting for Database pool, whose Secret connectionSecretRef names, to become Ready. Then the operator creates the role and the database.", f.ready().Message)
+	controllertest.Equal(t, "message", "Waiting for Database pool, whose Secret connectionSecretRef names, to become "+
+		"Ready. Then the operator creates the role and the database.", f.ready().Message)
 	controllertest.Equal(t, "calls of the server", 0, len(f.server.calls))
 
 	setPoolReady := func(status metav1.ConditionStatus) {
@@ -152,7 +181,8 @@ func TestExternalDatabaseWaitsForItsDatabase(t *testing.T) {
 	calls := len(f.server.calls)
 	setPoolReady(metav1.ConditionFalse)
 	f.Reconcile()
-	controllertest.Equal(t, "whether the server is used after a restart of the Database", true, len(f.server.calls) > calls)
+	controllertest.Equal(t, "whether the server is used after a restart of the Database", true,
+		len(f.server.calls) > calls)
 }
 
 func TestExternalDatabaseDoesNotWaitForDatabaseThatMayNotBecomeReady(t *testing.T) {

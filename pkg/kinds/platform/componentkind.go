@@ -20,9 +20,13 @@ type kind interface {
 	// get returns the cached object with the name of a child, or nil.
 	get(namespace, name string) (controller.Object, error)
 	// ensure creates or updates the child of a component, and returns it; see children.Type.Ensure.
-	ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
+	ensure(
+		ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent,
+	) (controller.Object, error)
 	// update is ensure for a child that existed when the reconcile began: it does not create the child again.
-	update(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error)
+	update(
+		ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent,
+	) (controller.Object, error)
 	// remove deletes a child; see children.Type.Remove.
 	remove(ctx context.Context, owner children.Owner, child controller.Object) error
 	// reclaim gives a released child its owner reference back.
@@ -49,7 +53,9 @@ type typed[T controller.Object] struct {
 }
 
 // newKind returns the kind with the given name. client and informer access its objects.
-func newKind[T controller.Object](name string, informer cache.SharedIndexInformer, tracker *controller.Tracker, client func(namespace string) children.Client[T],
+func newKind[T controller.Object](
+	name string, informer cache.SharedIndexInformer, tracker *controller.Tracker,
+	client func(namespace string) children.Client[T],
 	build func(metav1.ObjectMeta, *v1alpha1.PlatformComponent) T, phase func(T) string,
 ) *typed[T] {
 	k := &typed[T]{children.Resource[T]{Kind: name, Informer: informer, Client: client}.Type(tracker), build, phase}
@@ -91,7 +97,9 @@ func (k *typed[T]) get(namespace, name string) (controller.Object, error) {
 	return child, nil
 }
 
-func (k *typed[T]) ensure(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error) {
+func (k *typed[T]) ensure(
+	ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent,
+) (controller.Object, error) {
 	child, err := k.Ensure(ctx, owner, k.build(meta, c), nil)
 	if err != nil {
 		return nil, err
@@ -99,7 +107,9 @@ func (k *typed[T]) ensure(ctx context.Context, owner children.Owner, meta metav1
 	return child, nil
 }
 
-func (k *typed[T]) update(ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) (controller.Object, error) {
+func (k *typed[T]) update(
+	ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent,
+) (controller.Object, error) {
 	child, err := k.Update(ctx, owner, k.build(meta, c))
 	if err != nil {
 		return nil, err
@@ -115,15 +125,23 @@ func (k *typed[T]) remove(ctx context.Context, owner children.Owner, child contr
 	return k.Remove(ctx, owner, own)
 }
 
-func (k *typed[T]) release(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error) {
+func (k *typed[T]) release(
+	ctx context.Context, owner children.Owner, child controller.Object,
+) (controller.Object, error) {
 	return k.refer(ctx, owner, child, k.Release)
 }
 
-func (k *typed[T]) reclaim(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error) {
+func (k *typed[T]) reclaim(
+	ctx context.Context, owner children.Owner, child controller.Object,
+) (controller.Object, error) {
 	return k.refer(ctx, owner, child, k.Reclaim)
 }
 
-func (k *typed[T]) refer(ctx context.Context, owner children.Owner, child controller.Object, change func(context.Context, children.Owner, T) (T, error)) (controller.Object, error) {
+func (k *typed[T]) refer(
+	ctx context.Context, owner children.Owner, child controller.Object, change func(
+		context.Context, children.Owner, T,
+	) (T, error),
+) (controller.Object, error) {
 	own, err := k.own(child)
 	if err != nil {
 		return nil, err
