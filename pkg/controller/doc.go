@@ -3,12 +3,12 @@
 //
 //	informers ──events──▶ handlers ──keys──▶ queue ──▶ workers ──writes──▶ API server
 //	(reflector + cache)   self/owner/referrer  two lanes,   │ 1 caught up?  the cache has observed our own writes
-//	    ▲                                      backoff      │ 2 fetch       from the cache; NotFound: release children, forget the key
+//	    ▲                                      backoff      │ 2 fetch       from the cache; NotFound: release, forget
 //	    │                                                   │ 3 paused?     set the condition Paused, and stop
-//	    │                                                   │ 4 finalize    being deleted: Finalize, remove the finalizer, and stop
-//	    │                                                   │ 5 allowed?    the write budget is used up, or the object is unreadable: stop
+//	    │                                                   │ 4 finalize    call Finalize, remove the finalizer, stop
+//	    │                                                   │ 5 allowed?    no write budget, or unreadable: stop
 //	    │                                                   │ 6 reconcile   add a missing finalizer; call the kind
-//	    └───────────── watch ◀──────────────────────────────│ 7 status      one write, only if changed, also after an error
+//	    └───────────── watch ◀──────────────────────────────│ 7 status      one write, only if it has changed
 //	                                                        └ 8 outcome     forget / after / backoff / quickly
 //
 // Start reading at Controller.Run and its worker loop (controller.go). Then read Pipeline.Sync

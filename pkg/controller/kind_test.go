@@ -22,21 +22,33 @@ func TestIncompleteDeclarationOfKindIsRejected(t *testing.T) {
 		"a complete finalizer": {func(k *controller.Kind[*Toy]) {
 			k.Finalizer = controller.Finalizer[*Toy]{Name: toyFinalizer, Finalize: finalize}
 		}, ""},
-		"no Tracker":                               {func(k *controller.Kind[*Toy]) { k.Tracker = nil }, "Tracker is not set"},
-		"no Reconciler":                            {func(k *controller.Kind[*Toy]) { k.Reconciler = nil }, "Tracker is not set"},
-		"a finalizer without a function":           {func(k *controller.Kind[*Toy]) { k.Finalizer.Name = toyFinalizer }, "the finalizer toys.example.com/clean has no function"},
-		"a function without a finalizer":           {func(k *controller.Kind[*Toy]) { k.Finalizer.Finalize = finalize }, "the function Finalize has no name"},
-		"a method Finalize that nothing calls":     {func(k *controller.Kind[*Toy]) { k.Reconciler = &cleaner{} }, "which nothing calls"},
-		"a method Finalize with another signature": {func(k *controller.Kind[*Toy]) { k.Reconciler = &sweeper{} }, "which nothing calls"},
+		"no Tracker":    {func(k *controller.Kind[*Toy]) { k.Tracker = nil }, "Tracker is not set"},
+		"no Reconciler": {func(k *controller.Kind[*Toy]) { k.Reconciler = nil }, "Tracker is not set"},
+		"a finalizer without a function": {
+			func(k *controller.Kind[*Toy]) { k.Finalizer.Name = toyFinalizer },
+			"the finalizer toys.example.com/clean has no function",
+		},
+		"a function without a finalizer": {
+			func(k *controller.Kind[*Toy]) { k.Finalizer.Finalize = finalize }, "the function Finalize has no name",
+		},
+		"a method Finalize that nothing calls": {
+			func(k *controller.Kind[*Toy]) { k.Reconciler = &cleaner{} }, "which nothing calls",
+		},
+		"a method Finalize with another signature": {
+			func(k *controller.Kind[*Toy]) { k.Reconciler = &sweeper{} }, "which nothing calls",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newToyServer(t)
 			kind := controller.Kind[*Toy]{
-				GroupVersionKind: toyKind, Lister: server.lister, Client: server.client, Reconciler: &painter{}, Tracker: controller.NewTracker(),
+				GroupVersionKind: toyKind, Lister: server.lister, Client: server.client, Reconciler: &painter{},
+				Tracker:  controller.NewTracker(),
 				Informer: cache.NewSharedIndexInformer(&cache.ListWatch{}, &Toy{}, 0, cache.Indexers{}),
 			}
 			c.change(&kind)
-			made, err := kind.Controller(controller.Runtime{Events: controller.DiscardEvents{}, Clock: clocktesting.NewFakeClock(time.Now())})
+			made, err := kind.Controller(controller.Runtime{
+				Events: controller.DiscardEvents{}, Clock: clocktesting.NewFakeClock(time.Now()),
+			})
 			controllertest.ErrorContains(t, c.want, err)
 			if made != nil {
 				ended, cancel := context.WithCancel(t.Context())

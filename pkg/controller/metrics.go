@@ -45,28 +45,33 @@ var (
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	unreadableObjects = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           "windlass_unreadable_objects",
-		Help:           "Number of objects that are not reconciled because they cannot be read or exceed a limit, by controller. The log names them, and their status says why.",
+		Name: "windlass_unreadable_objects",
+		Help: "Number of objects that are not reconciled because they cannot be read or exceed a limit, by " +
+			"controller. The log names them, and their status says why.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	kindWatched = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           "windlass_kind_watched",
-		Help:           "1 if the caches of a controller have synced, and no list or watch of its kind has failed within the last two minutes; otherwise 0. The log names the error.",
+		Name: "windlass_kind_watched",
+		Help: "1 if the caches of a controller have synced, and no list or watch of its kind has failed " +
+			"within the last two minutes; otherwise 0. The log names the error.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	objects = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           "windlass_objects",
-		Help:           "Number of objects by controller, state (ready, progressing, idle, degraded, stalled, paused or deleting), status.phase and reason of Ready.",
+		Name: "windlass_objects",
+		Help: "Number of objects by controller, state (ready, progressing, idle, degraded, stalled, paused " +
+			"or deleting), status.phase and reason of Ready.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller", "state", "phase", "reason"})
 	oldestUnready = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           "windlass_oldest_unready_object_age_seconds",
-		Help:           "Time since the oldest object in a state (progressing, degraded or deleting) was last Ready, or was created or deleted, by controller. 0 if there is none.",
+		Name: "windlass_oldest_unready_object_age_seconds",
+		Help: "Time since the oldest object in a state (progressing, degraded or deleting) was last Ready, " +
+			"or was created or deleted, by controller. 0 if there is none.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller", "state"})
 	timeToReady = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Name:           "windlass_time_to_ready_seconds",
-		Help:           "Time from the last change of a spec until the object was Ready, by controller. Ats are not measured.",
+		Name: "windlass_time_to_ready_seconds",
+		Help: "Time from the last change of a spec until the object was Ready, by controller. Ats are " +
+			"not measured.",
 		Buckets:        []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600},
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
@@ -86,8 +91,9 @@ var (
 
 // heapLive is a GaugeFunc, which reads its value when the metrics are read.
 var heapLive = metrics.NewGaugeFunc(&metrics.GaugeOpts{
-	Name:           "windlass_heap_live_bytes",
-	Help:           "Memory of the heap that the last garbage collection found in use, in bytes. The limit is go_gc_gomemlimit_bytes.",
+	Name: "windlass_heap_live_bytes",
+	Help: "Memory of the heap that the last garbage collection found in use, in bytes. The limit is " +
+		"go_gc_gomemlimit_bytes.",
 	StabilityLevel: metrics.ALPHA,
 }, func() float64 {
 	sample := []runtimemetrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -97,7 +103,8 @@ var heapLive = metrics.NewGaugeFunc(&metrics.GaugeOpts{
 
 func init() {
 	legacyregistry.RawMustRegister(heapLive)
-	legacyregistry.MustRegister(reconcileTotal, reconcileErrors, reconcilePanics, reconcileTime, activeWorkers, maxWorkers, unreadableObjects, kindWatched, objects, oldestUnready, timeToReady, queueWait, eventsDropped)
+	legacyregistry.MustRegister(reconcileTotal, reconcileErrors, reconcilePanics, reconcileTime, activeWorkers,
+		maxWorkers, unreadableObjects, kindWatched, objects, oldestUnready, timeToReady, queueWait, eventsDropped)
 }
 
 // results lists the values of the label "result".
@@ -150,8 +157,8 @@ func (c *Controller) retire(workers int) {
 	}
 }
 
-// UpdateMetrics sets the metrics that change with time, of all controllers in a process: whether each kind is watched, and the age of
-// its oldest object that is not Ready. It is called before the metrics are read.
+// UpdateMetrics sets the metrics that change with time, of all controllers in a process: whether each kind is watched,
+// and the age of its oldest object that is not Ready. It is called before the metrics are read.
 func UpdateMetrics(controllers []*Controller) {
 	ages := map[[2]string]time.Duration{}
 	watched := map[string]float64{}

@@ -190,7 +190,8 @@ func (m *objectMetrics) remember(obj Object, changed time.Time) {
 	m.unready[key] = unready{state: state, since: latest(m.since(key, obj, state), from), changed: changed}
 }
 
-// follows reports whether an object waits for the operator. expected says whether the object is expected to become Ready.
+// follows reports whether an object waits for the operator. expected says whether the object is expected to become
+// Ready.
 func (m *objectMetrics) follows(obj Object, state string, expected bool) bool {
 	if state == stateDeleting { // an object with somebody else's finalizer does not wait for the operator
 		return m.finalizer != "" && slices.Contains(obj.GetFinalizers(), m.finalizer)

@@ -107,7 +107,11 @@ func TestObjectsAreCountedByStatePhaseAndReason(t *testing.T) {
 	for _, step := range []struct {
 		state  State
 		reason string
-	}{{StateProgressing, "RollingOut"}, {StateDegraded, "ImageNotFound"}, {StateStalled, "Invalid"}, {StateIdle, "Suspended"}, {StateReady, "Available"}} {
+	}{
+		{StateProgressing, "RollingOut"}, {StateDegraded, "ImageNotFound"}, {
+			StateStalled, "Invalid",
+		}, {StateIdle, "Suspended"}, {StateReady, "Available"},
+	} {
 		after := y.reconciled(web, step.state, step.reason)
 		y.OnUpdate(web, after)
 		web = after
@@ -145,7 +149,8 @@ func TestNumberOfSeriesIsLimited(t *testing.T) {
 	}
 	got := y.served("windlass_objects")
 	if len(got) != maxSeries+1 || got[`phase="Other",reason="Other",state="ready"`] != fmt.Sprint(1000-maxSeries) {
-		t.Errorf("1000 reasons have %d series, want %d; the last counts %s", len(got), maxSeries+1, got[`phase="Other",reason="Other",state="ready"`])
+		t.Errorf("1000 reasons have %d series, want %d; the last counts %s", len(got), maxSeries+1,
+			got[`phase="Other",reason="Other",state="ready"`])
 	}
 	for _, obj := range all {
 		y.OnDelete(obj)
@@ -166,7 +171,9 @@ func TestAgeOfOldestUnreadyObject(t *testing.T) {
 	starting := y.reconciled(second, StateDegraded, "CrashLoop")
 	y.OnUpdate(second, starting)
 	y.after(10 * time.Minute)
-	if got, want := y.ages(), (map[string]string{`state="progressing"`: "600", `state="degraded"`: "540"}); !maps.Equal(got, want) {
+	if got, want := y.ages(), (map[string]string{
+		`state="progressing"`: "600", `state="degraded"`: "540",
+	}); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	ready := y.reconciled(first, StateReady, "Available")
@@ -182,9 +189,13 @@ func TestAgeOfOldestUnreadyObject(t *testing.T) {
 	annotated := *edited
 	y.OnUpdate(edited, &annotated)
 	deleted := *stalled
-	deleted.DeletionTimestamp, deleted.Finalizers = &metav1.Time{Time: y.began.Add(12 * time.Minute)}, []string{"windlass.dev/test"}
+	deleted.DeletionTimestamp, deleted.Finalizers = &metav1.Time{
+		Time: y.began.Add(12 * time.Minute),
+	}, []string{"windlass.dev/test"}
 	y.OnUpdate(stalled, &deleted)
-	if got, want := y.ages(), (map[string]string{`state="progressing"`: "300", `state="deleting"`: "180"}); !maps.Equal(got, want) {
+	if got, want := y.ages(), (map[string]string{
+		`state="progressing"`: "300", `state="deleting"`: "180",
+	}); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	foreign := deleted // a tenant's finalizer keeps it
@@ -282,7 +293,8 @@ func TestControllersOfOneKindAddUp(t *testing.T) {
 		}
 		found := ""
 		for line := range strings.Lines(scrape()) {
-			if value, ok := strings.CutPrefix(line, `controller_runtime_max_concurrent_reconciles{controller="`+y.kind+`"} `); ok {
+			value, ok := strings.CutPrefix(line, `controller_runtime_max_concurrent_reconciles{controller="`+y.kind+`"} `)
+			if ok {
 				found = strings.TrimSpace(value)
 			}
 		}
@@ -304,7 +316,10 @@ func (never) Done() <-chan struct{} { return nil }
 
 func TestControllerThatEndsBeforeItsCachesHaveSyncedCountsNothing(t *testing.T) {
 	y := newTally(t, nil)
-	c := &Controller{name: y.kind, queue: NewQueue("", clock.RealClock{}), objects: y.objectMetrics, cachesSynced: []cache.DoneChecker{never{}}}
+	c := &Controller{
+		name: y.kind, queue: NewQueue("", clock.RealClock{}), objects: y.objectMetrics,
+		cachesSynced: []cache.DoneChecker{never{}},
+	}
 	c.objects.OnAdd(y.object("web"), true)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -151,7 +151,8 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	}
 	o.setConditions(obj)
 	*obj.StatusObservedGeneration() = obj.GetGeneration()
-	conditions.Stamp(*current.StatusConditions(), obj.StatusConditions(), obj.GetGeneration(), metav1.NewTime(p.Clock.Now()))
+	conditions.Stamp(*current.StatusConditions(), obj.StatusConditions(), obj.GetGeneration(),
+		metav1.NewTime(p.Clock.Now()))
 	if equality.Semantic.DeepEqual(current, obj) {
 		return nil
 	}

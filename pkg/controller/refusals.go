@@ -9,10 +9,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Refusals remembers the requests that the API server refused, so that no event causes another attempt
-// before it is due. Kinds use it for each part of an object that they write separately, for example for a component of a
-// Platform. A value of type I is the input of an attempt, such as the generation of the object. An attempt with another
-// input is not delayed. A restart loses the refusals: the new process sends each refused request once more.
+// Refusals remembers the requests that the API server refused, so that no event causes another attempt before it is
+// due. Kinds use it for each part of an object that they write separately, for example for a component of a Platform. A
+// value of type I is the input of an attempt, such as the generation of the object. An attempt with another input is
+// not delayed. A restart loses the refusals: the new process sends each refused request once more.
 type Refusals[I comparable] struct {
 	clock clock.PassiveClock
 

@@ -19,7 +19,8 @@ type registration struct {
 // wrapper returns the handler that is registered with an informer in place of another handler.
 type wrapper func(cache.SharedInformer, cache.ResourceEventHandler) cache.ResourceEventHandler
 
-// register passes each handler of the controllers to wrap, and registers what wrap returns. The caller must call remove, also after an error.
+// register passes each handler of the controllers to wrap, and registers what wrap returns. The caller must call
+// remove, also after an error.
 func register(controllers []*Controller, wrap wrapper) (registrations, error) {
 	all := registrations{}
 	for _, c := range controllers {

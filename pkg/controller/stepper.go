@@ -30,7 +30,9 @@ type Stepper struct {
 // Watch registers the handlers of all watches of the controller. It passes each handler to wrap, and registers the
 // result. It returns checkers that are done once the handlers have received the initial lists of all watches, including
 // the optional watches.
-func (s Stepper) Watch(wrap func(cache.SharedInformer, cache.ResourceEventHandler) cache.ResourceEventHandler) ([]cache.DoneChecker, error) {
+func (s Stepper) Watch(
+	wrap func(cache.SharedInformer, cache.ResourceEventHandler) cache.ResourceEventHandler,
+) ([]cache.DoneChecker, error) {
 	registered, err := register([]*Controller{s.Controller}, wrap)
 	if err != nil {
 		return nil, err
@@ -54,9 +56,12 @@ func (s Stepper) Next(ctx context.Context, begins func(key Key) bool) (step Step
 	}
 	result, err := recovered(func() (Result, error) { return s.syncHandler(ctx, key) })
 	o := classify(result, err)
-	klog.FromContext(ctx).V(2).Info("Reconcile ended", "controller", s.name, "object", key, "result", string(o.name), "reason", o.reason)
+	klog.FromContext(ctx).V(2).Info("Reconcile ended", "controller", s.name, "object", key, "result", string(o.name),
+		"reason", o.reason)
 	periodic := err == nil && result.Check
-	return Step{Key: key, Outcome: o.name, Err: o.err, Soon: o.isSoon(), Later: !o.isSoon() && o.retry != onChange && !periodic}, true
+	return Step{
+		Key: key, Outcome: o.name, Err: o.err, Soon: o.isSoon(), Later: !o.isSoon() && o.retry != onChange && !periodic,
+	}, true
 }
 
 // Clear empties the queue.

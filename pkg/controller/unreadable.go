@@ -88,13 +88,15 @@ func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, o
 		if err != nil {
 			return cached, false, fmt.Errorf("reading %s %s before it is finalized: %w", p.Kind, key, err)
 		}
-		if obj.GetUID() != cached.GetUID() || obj.GetDeletionTimestamp() == nil || !slices.Contains(obj.GetFinalizers(), p.Finalizer.Name) {
+		if obj.GetUID() != cached.GetUID() || obj.GetDeletionTimestamp() == nil ||
+			!slices.Contains(obj.GetFinalizers(), p.Finalizer.Name) {
 			return cached, false, AwaitDeletion()
 		}
 		if UnreadableIn(obj) == nil {
 			return obj, true, nil
 		}
 	}
-	klog.FromContext(ctx).Error(nil, "Removing the finalizer without finalizing the object, because its spec cannot be read; its resources outside of the cluster stay", "reason", why.Reason, "message", why.Message)
+	klog.FromContext(ctx).Error(nil, "Removing the finalizer without finalizing the object, because its spec cannot "+
+		"be read; its resources outside of the cluster stay", "reason", why.Reason, "message", why.Message)
 	return cached, false, nil
 }

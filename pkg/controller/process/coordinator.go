@@ -15,12 +15,12 @@ import (
 	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
-// Sharding divides the namespaces of a cluster among the replicas of an operator: each replica works on the shards whose
-// Leases it holds, and one of them leads. See package shards.
+// Sharding divides the namespaces of a cluster among the replicas of an operator: each replica works on the shards
+// whose Leases it holds, and one of them leads. See package shards.
 type Sharding struct {
-	// Shards is the number of shards, from 2 to shards.Max, or 1 for an operator without shards: the leader works on all
-	// namespaces, as without Sharding, but first waits until no replica works on a shard. If replicas have different numbers, the number of
-	// the leader counts.
+	// Shards is the number of shards, from 2 to shards.Max, or 1 for an operator without shards: the leader works on
+	// all namespaces, as without Sharding, but first waits until no replica works on a shard. If replicas have
+	// different numbers, the number of the leader counts.
 	Shards int
 	// New returns the operator for the namespaces that a selector of object.metadata.namespace matches.
 	New func(ctx context.Context, namespaces sharding.Selector) (Instance, error)
@@ -29,14 +29,14 @@ type Sharding struct {
 }
 
 const (
-	// stepInterval is the time between two steps of a coordinator that waits for other replicas, if no Lease changes. restInterval is the time
-	// if it waits for nothing and no Lease expires.
+	// stepInterval is the time between two steps of a coordinator that waits for other replicas, if no Lease changes.
+	// restInterval is the time if it waits for nothing and no Lease expires.
 	stepInterval, restInterval = 3 * time.Second, 6 * time.Second
-	// readDeadline is how long this process sends writes after it has read the state. Another installation that acquires the Lease of the
-	// cluster waits longer than that.
+	// readDeadline is how long this process sends writes after it has read the state. Another installation that
+	// acquires the Lease of the cluster waits longer than that.
 	readDeadline = renewDeadline + reconcilesTimeout
-	// readPatience is how long a replica that has a share of the shards may fail to read the state: renewDeadline, and the additional time before
-	// the first attempt if the replica rested.
+	// readPatience is how long a replica that has a share of the shards may fail to read the state: renewDeadline, and
+	// the additional time before the first attempt if the replica rested.
 	readPatience = renewDeadline + restInterval - stepInterval
 	// startPatience is how long a replica keeps a shard whose instance fails to start. The replica then
 	// ends, so that another replica acquires the shard.
@@ -59,7 +59,9 @@ type coordinator struct {
 	working context.Context
 	started func(*instance) // is called when an instance starts
 	leads   atomic.Bool     // whether this replica leads
-	ready   func()          // is called when this replica has confirmed a layout, or has withdrawn its confirmation; it may then stand for election
+	// ready is called when this replica has confirmed a layout, or has withdrawn its confirmation. This replica may then
+	// stand for election.
+	ready func()
 
 	// layout is the layout that this replica works with, or is about to.
 	layout       shards.Layout
@@ -75,16 +77,19 @@ type coordinator struct {
 	running      map[int]*instance                // by shard
 	taken        map[int]takeover                 // by shard, until the work on it begins
 	offers       map[int]offer                    // of shards that this replica has released, and nobody holds yet
-	declined     map[string]time.Time             // by the replica that has not taken a shard, or to which none could be offered
-	doubtful     map[string]string                // the versions of Leases that this replica has tried to release, without a clear answer
-	failing      time.Time                        // since when an instance could not be started; zero if all were
+	// by the replica that has not taken a shard, or to which none could be offered
+	declined map[string]time.Time
+	// the versions of Leases that this replica has tried to release, without a clear answer
+	doubtful map[string]string
+	failing  time.Time // since when an instance could not be started; zero if all were
 
 	mu        sync.Mutex
 	prevented bool // no instance may start any more
 }
 
-// run coordinates until ctx ends. It returns an error if this replica has lost a shard, if it cannot read the state or start an instance for too
-// long, or if reconciles do not end in time. changes has a value when the Leases may have changed, or an instance has ended.
+// run coordinates until ctx ends. It returns an error if this replica has lost a shard, if it cannot read the state or
+// start an instance for too long, or if reconciles do not end in time. changes has a value when the Leases may have
+// changed, or an instance has ended.
 func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
 	for {
 		c.presence.progress.renew(c.clock.Now())
@@ -131,7 +136,8 @@ func (c *coordinator) step(ctx context.Context) error {
 	}
 	view := c.observer.View(s.leases, c.layout, s.asked)
 	if view.Leader.Holder != "" && view.Leader.Confirmed == "" {
-		klog.FromContext(ctx).Info("Standing by while the leader works without shards, or waits for another installation", "holder", view.Leader.Holder)
+		klog.FromContext(ctx).Info("Standing by while the leader works without shards, or waits for another "+
+			"installation", "holder", view.Leader.Holder)
 		return c.releaseAll(ctx)
 	}
 	for shard := range c.running {
@@ -160,9 +166,9 @@ func (c *coordinator) step(ctx context.Context) error {
 	return nil
 }
 
-// readFailed handles an error of readState. A replica whose own Lease is valid has a share of the shards, even if it cannot work. If it has not read
-// the state for readPatience, readFailed returns err, which ends the process, so that the others get this share. Otherwise, it logs err, unless ctx has
-// ended.
+// readFailed handles an error of readState. A replica whose own Lease is valid has a share of the shards, even if it
+// cannot work. If it has not read the state for readPatience, readFailed returns err, which ends the process, so that
+// the others get this share. Otherwise, it logs err, unless ctx has ended.
 func (c *coordinator) readFailed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil // the end of the process has canceled the request
@@ -191,7 +197,8 @@ func byName(leases []coordinationv1.Lease) map[string]*coordinationv1.Lease {
 	return named
 }
 
-// stopShards stops the work on all shards, whose Leases this replica keeps. It returns an error if reconciles do not end in time.
+// stopShards stops the work on all shards, whose Leases this replica keeps. It returns an error if reconciles do not
+// end in time.
 func (c *coordinator) stopShards() error {
 	for _, i := range c.running {
 		i.cancel() // so that all end at the same time
@@ -227,8 +234,8 @@ func (c *coordinator) startsPrevented() bool {
 	return c.prevented
 }
 
-// startShards starts to work on the shards that this replica holds. view and the layout were read from the API server after their
-// Leases were acquired. It returns an error if an instance could not be started for startPatience.
+// startShards starts to work on the shards that this replica holds. view and the layout were read from the API server
+// after their Leases were acquired. It returns an error if an instance could not be started for startPatience.
 func (c *coordinator) startShards(ctx context.Context, view shards.View) error {
 	var failed error
 	for shard := range c.layout.Shards() {
