@@ -89,25 +89,52 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"Without it, the operator reads the files in $KUBECONFIG. "+
 		"Without both, it uses the service account of the Pod or, out of cluster, ~/.kube/config.")
 	flags.StringVar(&o.master, "master", "", "Address of the API server. It replaces the address in the kubeconfig.")
-	flags.StringVar(&o.kinds.Namespace, "namespace", "", "Namespace to which the operator is limited. If it is set, a Role is sufficient instead of a ClusterRole, and the operator does not reconcile Platforms. Empty means all namespaces.")
-	flags.IntVar(&o.workers, "workers", 10, "Number of objects of each kind that are reconciled at the same time. With --shards, it applies to each shard.")
-	flags.IntVar(&o.shards, "shards", 1, "Number of shards into which the namespaces are divided, up to 256. All replicas work, each on some of the shards. With 1, one replica works on all namespaces, and the others stand by. The number must be the same for all replicas, except during a rollout. See docs/scaling.md.")
-	flags.Float32Var(&o.qps, "kube-api-qps", -1, "Maximum number of requests per second that each client of the operator sends to the API server. A negative value means that only API Priority and Fairness limits the requests.")
-	flags.IntVar(&o.burst, "kube-api-burst", 100, "Maximum burst of requests that each client of the operator sends to the API server. It has no effect if --kube-api-qps is negative.")
+	flags.StringVar(&o.kinds.Namespace, "namespace", "", "Namespace to which the operator is limited. If it is set, "+
+		"a Role is sufficient instead of a ClusterRole, and the operator does not reconcile Platforms. Empty means "+
+		"all namespaces.")
+	flags.IntVar(&o.workers, "workers", 10, "Number of objects of each kind that are reconciled at the same time. "+
+		"With --shards, it applies to each shard.")
+	flags.IntVar(&o.shards, "shards", 1, "Number of shards into which the namespaces are divided, up to 256. All "+
+		"replicas work, each on some of the shards. With 1, one replica works on all namespaces, and the others "+
+		"stand by. The number must be the same for all replicas, except during a rollout. See docs/scaling.md.")
+	flags.Float32Var(&o.qps, "kube-api-qps", -1, "Maximum number of requests per second that each client of the "+
+		"operator sends to the API server. A negative value means that only API Priority and Fairness limits the requests.")
+	flags.IntVar(&o.burst, "kube-api-burst", 100, "Maximum burst of requests that each client of the operator sends "+
+		"to the API server. It has no effect if --kube-api-qps is negative.")
 	o.planned.AddFlags(flags)
-	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Reconcile only while this process holds the Leases named windlass-controller: the Lease of the installation, for which its replicas compete, and the Lease of the cluster, for which installations compete. With --shards, the leader holds these Leases, and each replica reconciles the shards whose Leases it holds. False disables all Leases.")
-	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "", "Namespace of the Lease of the installation. Defaults to --namespace, or else to the namespace of the Pod or, out of cluster, of the kubeconfig.")
-	flags.StringVar(&o.clusterLeaseNamespace, "cluster-lease-namespace", metav1.NamespaceSystem, "Namespace of the Lease of the cluster, which only one of several installations holds. It must be the same for all installations. It has no effect with --namespace.")
-	flags.StringVar(&o.bindAddress, "bind-address", ":8080", "Address at which the operator serves /healthz and /readyz by HTTP. 0 disables these endpoints.")
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address at which the operator serves /metrics by HTTPS. A request needs the bearer token of a user who may get the non-resource URL /metrics. 0 disables this endpoint.")
-	flags.BoolVar(&o.metricsSecure, "metrics-secure", true, "Serve /metrics at --metrics-bind-address. False serves it at --bind-address instead, by HTTP and to everyone who reaches that address, for example out of cluster.")
-	flags.BoolVar(&o.kinds.ConnectToDatabases, "connect-to-databases", true, "Log in to the PostgreSQL server of a Database, at the address of its Pod, to see whether it has applied a change of its settings, which changes wait for a restart, and which it refuses. Without this, a change counts as made at once, and the login of a Database is not rotated.")
-	flags.BoolVar(&o.kinds.ObjectNameMetrics, "metrics-object-names", false, "Also serve windlass_database_volume_info, whose labels are the namespace and the name of the PersistentVolumeClaim of each Database.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Reconcile only while this process holds the Leases named "+
+		"windlass-controller: the Lease of the installation, for which its replicas compete, and the Lease of the "+
+		"cluster, for which installations compete. With --shards, the leader holds these Leases, and each replica "+
+		"reconciles the shards whose Leases it holds. False disables all Leases.")
+	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "",
+		"Namespace of the Lease of the installation. Defaults to --namespace, or else to the namespace of the Pod "+
+			"or, out of cluster, of the kubeconfig.")
+	flags.StringVar(&o.clusterLeaseNamespace, "cluster-lease-namespace", metav1.NamespaceSystem,
+		"Namespace of the Lease of the cluster, which only one of several installations holds. It must be the same "+
+			"for all installations. It has no effect with --namespace.")
+	flags.StringVar(&o.bindAddress, "bind-address", ":8080", "Address at which the operator serves /healthz and "+
+		"/readyz by HTTP. 0 disables these endpoints.")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443",
+		"Address at which the operator serves /metrics by HTTPS. A request needs the bearer token of a user who may "+
+			"get the non-resource URL /metrics. 0 disables this endpoint.")
+	flags.BoolVar(&o.metricsSecure, "metrics-secure", true, "Serve /metrics at --metrics-bind-address. False serves "+
+		"it at --bind-address instead, by HTTP and to everyone who reaches that address, for example out of cluster.")
+	flags.BoolVar(&o.kinds.ConnectToDatabases, "connect-to-databases", true,
+		"Log in to the PostgreSQL server of a Database, at the address of its Pod, to see whether it has applied a "+
+			"change of its settings, which changes wait for a restart, and which it refuses. Without this, a change "+
+			"counts as made at once, and the login of a Database is not rotated.")
+	flags.BoolVar(&o.kinds.ObjectNameMetrics, "metrics-object-names", false,
+		"Also serve windlass_database_volume_info, whose labels are the namespace and the name of the "+
+			"PersistentVolumeClaim of each Database.")
 	flags.BoolVar(&o.pprof, "pprof", false, "Also serve /debug/pprof wherever /metrics is served.")
-	flags.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "Address at which the operator serves the conversion webhook.")
-	flags.StringVar(&o.webhookURL, "webhook-url", "", "HTTPS URL at which the API server reaches the conversion webhook of an operator that runs out of cluster. Without this URL, such an operator serves only version v1 of At.")
-	flags.StringVar(&o.webhookNamespace, "webhook-namespace", "", "Namespace of the Service and the certificate of the conversion webhook. Defaults to the namespace of the Pod or, out of cluster, of the kubeconfig.")
-	flags.StringVar(&o.webhookService, "webhook-service", "windlass-webhook", "Name of the Service through which the API server reaches the conversion webhook in a cluster.")
+	flags.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "Address at which the operator serves the "+
+		"conversion webhook.")
+	flags.StringVar(&o.webhookURL, "webhook-url", "", "HTTPS URL at which the API server reaches the conversion "+
+		"webhook of an operator that runs out of cluster. Without this URL, such an operator serves only version v1 of At.")
+	flags.StringVar(&o.webhookNamespace, "webhook-namespace", "", "Namespace of the Service and the certificate of "+
+		"the conversion webhook. Defaults to the namespace of the Pod or, out of cluster, of the kubeconfig.")
+	flags.StringVar(&o.webhookService, "webhook-service", "windlass-webhook",
+		"Name of the Service through which the API server reaches the conversion webhook in a cluster.")
 	logsapi.AddFlags(o.logging, flags)
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 }
@@ -122,7 +149,8 @@ func (o *options) mayShard() bool { return o.kinds.Namespace == "" && o.leaderEl
 // validateIn checks the flags that depend on the namespace of the operator.
 func (o *options) validateIn(namespace string) error {
 	if o.shards > 1 && cmp.Or(o.electionNamespace, namespace) == o.clusterLeaseNamespace {
-		return fmt.Errorf("--shards must be 1 in namespace %s, because the Lease of the cluster is in it: install the operator in a namespace of its own", o.clusterLeaseNamespace)
+		return fmt.Errorf("--shards must be 1 in namespace %s, because the Lease of the cluster is in it: install "+
+			"the operator in a namespace of its own", o.clusterLeaseNamespace)
 	}
 	return nil
 }
@@ -133,7 +161,8 @@ func (o *options) validate() error {
 		verbosity = max(verbosity, uint32(module.Verbosity))
 	}
 	if verbosity > highestVerbosity {
-		return fmt.Errorf("the levels of --v and --vmodule must be at most %d, and one is %d: higher levels log the content of Secrets",
+		return fmt.Errorf("the levels of --v and --vmodule must be at most %d, and one is %d: higher levels log the "+
+			"content of Secrets",
 			highestVerbosity, verbosity)
 	}
 	if o.workers < 1 {
@@ -154,7 +183,10 @@ func (o *options) validate() error {
 	if o.clusterLeaseNamespace == "" {
 		return fmt.Errorf("--cluster-lease-namespace must not be empty")
 	}
-	for flag, address := range map[string]string{"--bind-address": o.bindAddress, "--metrics-bind-address": o.metricsAddress, "--webhook-bind-address": o.webhookAddress} {
+	for flag, address := range map[string]string{
+		"--bind-address": o.bindAddress, "--metrics-bind-address": o.metricsAddress,
+		"--webhook-bind-address": o.webhookAddress,
+	} {
 		if flag != "--webhook-bind-address" && address == noAddress {
 			continue
 		}
@@ -168,7 +200,8 @@ func (o *options) validate() error {
 	if o.webhookURL == "" {
 		return nil
 	}
-	if u, err := url.Parse(o.webhookURL); err != nil || u.Scheme != "https" || u.Host == "" || !strings.HasPrefix(u.Path, "/") {
+	if u, err := url.Parse(o.webhookURL); err != nil || u.Scheme != "https" || u.Host == "" ||
+		!strings.HasPrefix(u.Path, "/") {
 		return fmt.Errorf("--webhook-url must have the form https://HOST:PORT/convert, not %q", o.webhookURL)
 	}
 	return nil

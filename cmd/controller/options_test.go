@@ -10,24 +10,52 @@ import (
 
 func TestParseRejectsInvalidFlag(t *testing.T) {
 	for name, c := range map[string]struct{ arg, want string }{
-		"a flag that does not exist":     {"--nonsense", "unknown flag: --nonsense"},
-		"a word that is no flag":         {"nonsense", `unexpected argument "nonsense"`},
-		"no workers":                     {"--workers=0", "--workers must be at least 1, not 0"},
-		"workers that are no number":     {"--workers=many", `invalid argument "many" for "--workers" flag: strconv.ParseInt: parsing "many": invalid syntax`},
-		"no shards":                      {"--shards=0", "--shards must be from 1 to 256, not 0"},
-		"too many shards":                {"--shards=257", "--shards must be from 1 to 256, not 257"},
-		"no requests":                    {"--kube-api-qps=0", "--kube-api-qps must not be 0"},
-		"no image":                       {"--at-image=", "--at-image must not be empty"},
-		"no namespace for the Lease":     {"--cluster-lease-namespace=", "--cluster-lease-namespace must not be empty"},
-		"an image with a tag":            {"--postgresql-image=registry:5000/postgres:17", `--postgresql-image must be an image without tag and digest, such as registry.example.com/library/postgres, not "registry:5000/postgres:17"`},
-		"an image with a digest":         {"--postgresql-image=postgres@sha256:00", `--postgresql-image must be an image without tag and digest, such as registry.example.com/library/postgres, not "postgres@sha256:00"`},
-		"an address without a port":      {"--bind-address=localhost", `--bind-address must have the form HOST:PORT or :PORT, not "localhost"`},
-		"a webhook that cannot be off":   {"--webhook-bind-address=0", `--webhook-bind-address must have the form HOST:PORT or :PORT, not "0"`},
-		"a webhook without TLS":          {"--webhook-url=http://localhost:9443/convert", `--webhook-url must have the form https://HOST:PORT/convert, not "http://localhost:9443/convert"`},
-		"a webhook without a path or so": {"--webhook-url=localhost", `--webhook-url must have the form https://HOST:PORT/convert, not "localhost"`},
-		"a host that is none":            {"--external-database-allowed-hosts=10.0.0.0/8,db/x", `--external-database-allowed-hosts: "db/x" is not a host name such as *.db.example.com, an IP address, or a network such as 10.0.0.0/8`},
-		"a log that holds Secrets":       {"-v=8", "the levels of --v and --vmodule must be at most 7, and one is 8: higher levels log the content of Secrets"},
-		"a part of it that does":         {"--vmodule=request=10", "the levels of --v and --vmodule must be at most 7, and one is 10: higher levels log the content of Secrets"},
+		"a flag that does not exist": {"--nonsense", "unknown flag: --nonsense"},
+		"a word that is no flag":     {"nonsense", `unexpected argument "nonsense"`},
+		"no workers":                 {"--workers=0", "--workers must be at least 1, not 0"},
+		"workers that are no number": {
+			"--workers=many", `invalid argument "many" for "--workers" flag: strconv.ParseInt: parsing "many": invalid syntax`,
+		},
+		"no shards":                  {"--shards=0", "--shards must be from 1 to 256, not 0"},
+		"too many shards":            {"--shards=257", "--shards must be from 1 to 256, not 257"},
+		"no requests":                {"--kube-api-qps=0", "--kube-api-qps must not be 0"},
+		"no image":                   {"--at-image=", "--at-image must not be empty"},
+		"no namespace for the Lease": {"--cluster-lease-namespace=", "--cluster-lease-namespace must not be empty"},
+		"an image with a tag": {
+			"--postgresql-image=registry:5000/postgres:17",
+			`--postgresql-image must be an image without tag and digest, such as ` +
+				`registry.example.com/library/postgres, not "registry:5000/postgres:17"`,
+		},
+		"an image with a digest": {
+			"--postgresql-image=postgres@sha256:00",
+			`--postgresql-image must be an image without tag and digest, such as ` +
+				`registry.example.com/library/postgres, not "postgres@sha256:00"`,
+		},
+		"an address without a port": {
+			"--bind-address=localhost", `--bind-address must have the form HOST:PORT or :PORT, not "localhost"`,
+		},
+		"a webhook that cannot be off": {
+			"--webhook-bind-address=0", `--webhook-bind-address must have the form HOST:PORT or :PORT, not "0"`,
+		},
+		"a webhook without TLS": {
+			"--webhook-url=http://localhost:9443/convert",
+			`--webhook-url must have the form https://HOST:PORT/convert, not "http://localhost:9443/convert"`,
+		},
+		"a webhook without a path or so": {
+			"--webhook-url=localhost", `--webhook-url must have the form https://HOST:PORT/convert, not "localhost"`,
+		},
+		"a host that is none": {
+			"--external-database-allowed-hosts=10.0.0.0/8,db/x",
+			`--external-database-allowed-hosts: "db/x" is not a host name such as *.db.example.com, an IP address, ` +
+				`or a network such as 10.0.0.0/8`,
+		},
+		"a log that holds Secrets": {
+			"-v=8", "the levels of --v and --vmodule must be at most 7, and one is 8: higher levels log the content of Secrets",
+		},
+		"a part of it that does": {
+			"--vmodule=request=10", "the levels of --v and --vmodule must be at most 7, and one is 10: higher levels " +
+				"log the content of Secrets",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse([]string{c.arg})
@@ -40,7 +68,8 @@ func TestParseRejectsInvalidFlag(t *testing.T) {
 
 func TestShardsNeedLeasesAndAllNamespaces(t *testing.T) {
 	for _, flag := range []string{"--namespace=shop", "--leader-elect=false"} {
-		if _, err := parse([]string{"--shards=2", flag}); err == nil || err.Error() != "--shards must be 1 with --namespace or --leader-elect=false" {
+		if _, err := parse([]string{"--shards=2", flag}); err == nil ||
+			err.Error() != "--shards must be 1 with --namespace or --leader-elect=false" {
 			t.Errorf("with %s: %v", flag, err)
 		}
 		if _, err := parse([]string{"--shards=1", flag}); err != nil {

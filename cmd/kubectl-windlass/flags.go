@@ -35,12 +35,16 @@ func (o *operatorFlags) add(flags *pflag.FlagSet) {
 			"If the plan finds no operator there, it uses the default value."
 	})
 	flags.AddFlagSet(planned)
-	flags.StringVar(&o.namespace, "operator-namespace", "windlass-system", "Namespace of the operator's Deployment, from which the plan takes the flags of the operator. Empty means the default values.")
+	flags.StringVar(&o.namespace, "operator-namespace", "windlass-system",
+		"Namespace of the operator's Deployment, from which the plan takes the flags of the operator. Empty means "+
+			"the default values.")
 }
 
-// readFromCluster sets the flags that the user has not set to the values of the operator, and returns the other flags that
-// a plan needs. Without an operator in the namespace, the flags keep their default values.
-func (o *operatorFlags) readFromCluster(ctx context.Context, config *rest.Config, flags *pflag.FlagSet) (installed installation, err error) {
+// readFromCluster sets the flags that the user has not set to the values of the operator, and returns the other flags
+// that a plan needs. Without an operator in the namespace, the flags keep their default values.
+func (o *operatorFlags) readFromCluster(
+	ctx context.Context, config *rest.Config, flags *pflag.FlagSet,
+) (installed installation, err error) {
 	if o.namespace == "" {
 		return installed, nil
 	}
@@ -48,17 +52,22 @@ func (o *operatorFlags) readFromCluster(ctx context.Context, config *rest.Config
 	if err != nil {
 		return installed, err
 	}
-	found, err := client.AppsV1().Deployments(o.namespace).List(ctx, metav1.ListOptions{LabelSelector: inspect.OperatorLabels})
+	found, err := client.AppsV1().Deployments(o.namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: inspect.OperatorLabels,
+	})
 	switch {
 	case apierrors.IsForbidden(err):
-		installed.note = fmt.Sprintf("You may not list Deployments in namespace %s. The plan uses the default values of those flags of the operator that you have not set.", o.namespace)
+		installed.note = fmt.Sprintf("You may not list Deployments in namespace %s. The plan uses the default values "+
+			"of those flags of the operator that you have not set.", o.namespace)
 		return installed, nil
 	case err != nil:
 		return installed, fmt.Errorf("reading the flags of the operator: %w", err)
 	case len(found.Items) == 0:
 		return installed, nil
 	case len(found.Items) > 1:
-		return installed, fmt.Errorf("namespace %s has %d Deployments with the labels %s: name another --operator-namespace, or set it to \"\" and set the flags", o.namespace, len(found.Items), inspect.OperatorLabels)
+		return installed,
+			fmt.Errorf("namespace %s has %d Deployments with the labels %s: name another --operator-namespace, or "+
+				"set it to \"\" and set the flags", o.namespace, len(found.Items), inspect.OperatorLabels)
 	}
 	deployment := &found.Items[0]
 	installed.own = []string{deployment.Namespace}
@@ -72,7 +81,9 @@ func (o *operatorFlags) readFromCluster(ctx context.Context, config *rest.Config
 			return
 		}
 		if strings.Contains(f.Value.String(), "$(") {
-			err = errors.Join(err, fmt.Errorf("--%s of Deployment %s/%s has a variable in its value: set the flag yourself", f.Name, deployment.Namespace, deployment.Name))
+			err = errors.Join(err,
+				fmt.Errorf("--%s of Deployment %s/%s has a variable in its value: set the flag yourself", f.Name,
+					deployment.Namespace, deployment.Name))
 		} else if list, ok := f.Value.(pflag.SliceValue); ok {
 			err = errors.Join(err, set.Value.(pflag.SliceValue).Replace(list.GetSlice()))
 		} else {
@@ -98,7 +109,8 @@ func (i *installation) limit(namespace string) (string, error) {
 		return namespace, nil
 	}
 	if namespace != "" {
-		return "", fmt.Errorf("the operator in namespace %s works only in namespace %s, and does nothing in namespace %s: name another operator with --operator-namespace", i.own[0], i.watched, namespace)
+		return "", fmt.Errorf("the operator in namespace %s works only in namespace %s, and does nothing in "+
+			"namespace %s: name another operator with --operator-namespace", i.own[0], i.watched, namespace)
 	}
 	i.note = fmt.Sprintf("The operator works only in namespace %s, and does not reconcile Platforms.", i.watched)
 	return i.watched, nil

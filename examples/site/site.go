@@ -128,7 +128,9 @@ func desiredDeployment(s *scope) *appsv1.Deployment {
 	files, _ := json.Marshal(s.site.Spec.Files) // marshaling strings cannot fail
 	sum := sha256.Sum256(files)
 	volume := corev1.Volume{Name: "files"}
-	volume.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: s.site.Name + filesSuffix}}
+	volume.ConfigMap = &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: s.site.Name + filesSuffix},
+	}
 	return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: selectorOf(s)},
 		Template: corev1.PodTemplateSpec{

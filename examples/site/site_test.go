@@ -43,7 +43,9 @@ func (s *server) UpdateStatus(_ context.Context, changed *site.Site, _ metav1.Up
 }
 
 // Patch sets the finalizers.
-func (s *server) Patch(_ context.Context, _ string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*site.Site, error) {
+func (s *server) Patch(
+	_ context.Context, _ string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string,
+) (*site.Site, error) {
 	err := json.Unmarshal(patch, s.stored)
 	return s.copy(), err
 }
@@ -65,8 +67,10 @@ func newFixture(t *testing.T) *fixture {
 		return false, nil, nil
 	})
 	f.stored = &site.Site{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "docs", UID: "site-uid", ResourceVersion: "1", Generation: 1},
-		Spec:       site.Spec{Image: "web:1", Files: map[string]string{"index.html": "hello"}, Host: "docs.example.com"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "docs", UID: "site-uid", ResourceVersion: "1", Generation: 1,
+		},
+		Spec: site.Spec{Image: "web:1", Files: map[string]string{"index.html": "hello"}, Host: "docs.example.com"},
 	}
 	return f
 }
@@ -107,7 +111,8 @@ func TestSiteHasChildrenWithTheirNames(t *testing.T) {
 	writes, err := f.reconcile(t)
 	controllertest.ErrorContains(t, "", err)
 	want := []string{
-		"create configmaps default/docs-files", "create deployments default/docs", "create services default/docs", "create ingresses default/docs",
+		"create configmaps default/docs-files", "create deployments default/docs", "create services default/docs",
+		"create ingresses default/docs",
 	}
 	controllertest.Equal(t, "writes", want, writes)
 	controllertest.Equal(t, "finalizers", []string{"web.example.com/registry"}, f.stored.Finalizers)
@@ -121,7 +126,11 @@ func TestChangeOfSiteChangesOnlyItsChildren(t *testing.T) {
 		change func(*site.Spec)
 		want   []string
 	}{
-		"new files":    {func(s *site.Spec) { s.Files["index.html"] = "bye" }, []string{"patch configmaps default/docs-files", "patch deployments default/docs"}},
+		"new files": {
+			func(s *site.Spec) { s.Files["index.html"] = "bye" }, []string{
+				"patch configmaps default/docs-files", "patch deployments default/docs",
+			},
+		},
 		"no host":      {func(s *site.Spec) { s.Host = "" }, []string{"delete ingresses default/docs"}},
 		"another host": {func(s *site.Spec) { s.Host = "www.example.com" }, []string{"patch ingresses default/docs"}},
 	} {
@@ -144,7 +153,9 @@ func TestRejectedConfigMapDelaysOnlyDeployment(t *testing.T) {
 	})
 	writes, err := f.reconcile(t)
 	controllertest.ErrorContains(t, "creating ConfigMap default/docs-files", err)
-	want := []string{"create configmaps default/docs-files", "create services default/docs", "create ingresses default/docs"}
+	want := []string{
+		"create configmaps default/docs-files", "create services default/docs", "create ingresses default/docs",
+	}
 	controllertest.Equal(t, "writes", want, writes)
 }
 
@@ -155,10 +166,12 @@ func TestSiteIsReadyAfterRollout(t *testing.T) {
 	d, err := f.kube.AppsV1().Deployments("default").Get(t.Context(), "docs", metav1.GetOptions{})
 	controllertest.ErrorContains(t, "", err)
 	d.ResourceVersion, d.Status = "2", appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
-	controllertest.ErrorContains(t, "", f.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), d, "default"))
+	controllertest.ErrorContains(t, "", f.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"),
+		d, "default"))
 	_, err = f.reconcile(t)
 	controllertest.ErrorContains(t, "", err)
-	if got := controllertest.Conditions(f.stored); !slices.Contains(got, "Ready=True Available: The newest Pods are rolled out and available.") {
+	got := controllertest.Conditions(f.stored)
+	if !slices.Contains(got, "Ready=True Available: The newest Pods are rolled out and available.") {
 		t.Errorf("conditions: %q", got)
 	}
 }

@@ -53,11 +53,13 @@ func user(t *testing.T, namespace, name string, rules ...rbacv1.PolicyRule) (kub
 	t.Helper()
 	ctx, kube := t.Context(), shared.Kube
 	meta := metav1.ObjectMeta{Name: name}
-	if _, err := kube.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
+	if _, err := kube.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	meta.Name = namespace + "-" + name
-	if _, err := kube.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}); err != nil {
+	if _, err := kube.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -80,7 +82,9 @@ func user(t *testing.T, namespace, name string, rules ...rbacv1.PolicyRule) (kub
 
 var (
 	everything = rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
-	reading    = rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}}
+	reading    = rbacv1.PolicyRule{
+		APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"},
+	}
 )
 
 // shop is a Database, an App that uses it, and the Secret that the App reads.
@@ -131,10 +135,13 @@ func TestPlanChangesNothingAndShowsNoSecret(t *testing.T) {
 		}
 	}
 	for name, input := range map[string]string{
-		"an unknown field of a live Secret": "apiVersion: v1\nkind: Secret\nmetadata: {name: live}\nimutable: true\nstringData: {key: canary-of-the-file}\n",
-		"an unknown field of a new Secret":  "apiVersion: v1\nkind: Secret\nmetadata: {name: new}\nimutable: true\nstringData: {key: canary-of-the-file}\n",
-		"data that is not encoded":          "apiVersion: v1\nkind: Secret\nmetadata: {name: live}\ndata: {key: canary-of-the-file}\n",
-		"a Secret without a kind":           "apiVersion: v1\nkinb: Secret\nmetadata: {name: live}\nstringData: {key: canary-of-the-file}\n",
+		"an unknown field of a live Secret": "apiVersion: v1\nkind: Secret\nmetadata: {name: live}\nimutable: " +
+			"true\nstringData: {key: canary-of-the-file}\n",
+		"an unknown field of a new Secret": "apiVersion: v1\nkind: Secret\nmetadata: {name: new}\nimutable: " +
+			"true\nstringData: {key: canary-of-the-file}\n",
+		"data that is not encoded": "apiVersion: v1\nkind: Secret\nmetadata: {name: live}\ndata: {key: canary-of-the-file}\n",
+		"a Secret without a kind": "apiVersion: v1\nkinb: Secret\nmetadata: {name: live}\nstringData: {key: " +
+			"canary-of-the-file}\n",
 	} {
 		r := windlass(t, kubeconfig, input, "plan", "-n", namespace, "-f", "-")
 		if r.code != 2 || strings.Contains(r.out+r.errors, "canary-of-the-file") {
@@ -183,7 +190,8 @@ func TestReaderGetsPlanWithoutChecks(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	kubeconfig, _ := user(t, namespace, "reader", reading)
 	r := windlass(t, kubeconfig, shop, "plan", "-n", namespace, "-f", "-")
-	if r.code != 1 || !strings.Contains(r.out, "Plan: 8 to create") || !strings.Contains(r.out, "not checked by the API server") ||
+	if r.code != 1 || !strings.Contains(r.out, "Plan: 8 to create") ||
+		!strings.Contains(r.out, "not checked by the API server") ||
 		!strings.Contains(r.out, "You may not create apps.windlass.dev in "+namespace) {
 		t.Errorf("the plan of a user who may only read ended with %d:\n%s%s", r.code, r.out, r.errors)
 	}
@@ -197,7 +205,9 @@ func TestErrorsAreOneSentence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(unreachable, []byte(strings.Replace(string(text), "server: https://127.0.0.1:", "server: https://127.0.0.1:1", 1)), 0o600); err != nil {
+	if err := os.WriteFile(unreachable,
+		[]byte(strings.Replace(string(text), "server: https://127.0.0.1:", "server: https://127.0.0.1:1", 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	admin := shared.Kubeconfig()
@@ -206,26 +216,32 @@ func TestErrorsAreOneSentence(t *testing.T) {
 		args              []string
 		says              string
 	}{
-		"nothing to plan":             {admin, "", []string{"plan"}, "specify the objects to plan"},
-		"a file that is missing":      {admin, "", []string{"plan", "-f", "/missing"}, "/missing"},
-		"text that is no YAML":        {admin, "{", []string{"plan", "-f", "-"}, "error"},
-		"an unknown kind":             {admin, "apiVersion: example.com/v1\nkind: Nothing\nmetadata: {name: a}\n", []string{"plan", "-f", "-"}, "Nothing"},
+		"nothing to plan":        {admin, "", []string{"plan"}, "specify the objects to plan"},
+		"a file that is missing": {admin, "", []string{"plan", "-f", "/missing"}, "/missing"},
+		"text that is no YAML":   {admin, "{", []string{"plan", "-f", "-"}, "error"},
+		"an unknown kind": {
+			admin, "apiVersion: example.com/v1\nkind: Nothing\nmetadata: {name: a}\n", []string{"plan", "-f", "-"}, "Nothing",
+		},
 		"an object that is not there": {admin, "", []string{"plan", "app/missing"}, "not found"},
-		"an object of another kind":   {admin, "", []string{"plan", "configmap/kube-root-ca.crt"}, "not an object of Windlass"},
-		"an unknown output":           {admin, "", []string{"plan", "--all", "-o", "table"}, "--output"},
-		"an unknown flag":             {admin, "", []string{"plan", "--al"}, "unknown flag"},
-		"no cluster":                  {unreachable, "", []string{"plan", "--all"}, ""},
-		"no rights":                   {nobody, "", []string{"plan", "--all"}, "forbidden"},
-		"no rights to read":           {nobody, shop, []string{"plan", "-f", "-"}, "forbidden"},
-		"tree of nothing":             {admin, "", []string{"tree"}, "requires at least 1 arg"},
-		"why of another kind":         {admin, "", []string{"why", "configmap/kube-root-ca.crt"}, "not an object of Windlass"},
-		"pause of what is missing":    {admin, "", []string{"pause", "app/missing"}, "not found"},
+		"an object of another kind": {
+			admin, "", []string{"plan", "configmap/kube-root-ca.crt"}, "not an object of Windlass",
+		},
+		"an unknown output":        {admin, "", []string{"plan", "--all", "-o", "table"}, "--output"},
+		"an unknown flag":          {admin, "", []string{"plan", "--al"}, "unknown flag"},
+		"no cluster":               {unreachable, "", []string{"plan", "--all"}, ""},
+		"no rights":                {nobody, "", []string{"plan", "--all"}, "forbidden"},
+		"no rights to read":        {nobody, shop, []string{"plan", "-f", "-"}, "forbidden"},
+		"tree of nothing":          {admin, "", []string{"tree"}, "requires at least 1 arg"},
+		"why of another kind":      {admin, "", []string{"why", "configmap/kube-root-ca.crt"}, "not an object of Windlass"},
+		"pause of what is missing": {admin, "", []string{"pause", "app/missing"}, "not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := windlass(t, c.kubeconfig, c.input, append(c.args, "-n", namespace)...)
-			if r.code != 2 || r.out != "" || strings.Count(r.errors, "\n") != 1 || !strings.HasPrefix(r.errors, "error: ") || !strings.Contains(r.errors, c.says) {
-				t.Errorf("exit code %d, output %q, errors %q; want 2, no output, and one line that contains %q", r.code, r.out, r.errors, c.says)
+			if r.code != 2 || r.out != "" || strings.Count(r.errors, "\n") != 1 ||
+				!strings.HasPrefix(r.errors, "error: ") || !strings.Contains(r.errors, c.says) {
+				t.Errorf("exit code %d, output %q, errors %q; want 2, no output, and one line that contains %q", r.code,
+					r.out, r.errors, c.says)
 			}
 		})
 	}
@@ -236,7 +252,8 @@ func TestPlanExitCodeIsZeroWithoutDifference(t *testing.T) {
 	shared.CreateDatabase(t, namespace, "db", framework.SmallestDatabase())
 	shared.DatabaseIn(t, namespace, "db", v1alpha1.DatabaseReady)
 	for _, args := range [][]string{{"plan", "database/db"}, {"plan", "--all"}} {
-		if r := windlass(t, shared.Kubeconfig(), "", append(args, "-n", namespace)...); r.code != 0 || r.out != "Plan: 0 to create, 0 to change, 0 to delete.\n" {
+		if r := windlass(t, shared.Kubeconfig(), "", append(args, "-n", namespace)...); r.code != 0 ||
+			r.out != "Plan: 0 to create, 0 to change, 0 to delete.\n" {
 			t.Errorf("%v ended with %d:\n%s%s", args, r.code, r.out, r.errors)
 		}
 	}
@@ -253,7 +270,8 @@ func TestPauseStopsOperatorUntilResume(t *testing.T) {
 		}
 		app, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Get(t.Context(), "web", metav1.GetOptions{})
 		if err != nil || app.Annotations["windlass.dev/paused"] != step.paused {
-			t.Errorf("after %s the annotation is %q, want %q (%v)", step.verb, app.Annotations["windlass.dev/paused"], step.paused, err)
+			t.Errorf("after %s the annotation is %q, want %q (%v)", step.verb, app.Annotations["windlass.dev/paused"],
+				step.paused, err)
 		}
 	}
 }

@@ -16,16 +16,19 @@ import (
 
 // namespaced are the namespaced types that the operator watches.
 var namespaced = []string{
-	"apps", "ats", "configmaps", "databases", "deployments", "externaldatabases", "horizontalpodautoscalers", "ingresses", "persistentvolumeclaims",
+	"apps", "ats", "configmaps", "databases", "deployments", "externaldatabases", "horizontalpodautoscalers",
+	"ingresses", "persistentvolumeclaims",
 	"poddisruptionbudgets", "pods", "secrets", "services", "statefulsets",
 }
 
-// checkSelectors fails the test unless the replicas have limited at least one watch of each namespaced type, and the API server has accepted each
-// selector. If the API server selects the objects of a shard, no watch of such a type may ask for the objects of all shards.
+// checkSelectors fails the test unless the replicas have limited at least one watch of each namespaced type, and the
+// API server has accepted each selector. If the API server selects the objects of a shard, no watch of such a type may
+// ask for the objects of all shards.
 func (s *sharded) checkSelectors(t *testing.T, served bool) {
 	t.Helper()
 	watches, err := s.Requests(func(r framework.Request) bool {
-		return r.User.Username == framework.ControllerUser && r.Verb == "watch" && slices.Contains(namespaced, r.ObjectRef.Resource)
+		return r.User.Username == framework.ControllerUser && r.Verb == "watch" &&
+			slices.Contains(namespaced, r.ObjectRef.Resource)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +56,9 @@ func (s *sharded) checkSelectors(t *testing.T, served bool) {
 // checkRights fails the test if the API server has denied a request of a replica.
 func (s *sharded) checkRights(t *testing.T) {
 	t.Helper()
-	denied, err := s.Requests(func(r framework.Request) bool { return r.User.Username == framework.ControllerUser && r.Unauthorized() })
+	denied, err := s.Requests(func(r framework.Request) bool {
+		return r.User.Username == framework.ControllerUser && r.Unauthorized()
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,11 +77,14 @@ func (s *sharded) checkMetrics(t *testing.T) {
 		}
 		return sum
 	}
-	framework.Eventually(t, "the metrics to count all shards", func(context.Context) (bool, error) { return sum("windlass_shards_held ") == count, nil })
+	framework.Eventually(t, "the metrics to count all shards", func(context.Context) (bool, error) {
+		return sum("windlass_shards_held ") == count, nil
+	})
 	controllertest.Equal(t, "shards in the layouts of all replicas", count*len(s.replicas), sum("windlass_shards "))
 	released := sum(`windlass_shard_handovers_total{cause="released"}`)
 	if least := count / (len(s.replicas) + 1); released < least {
 		t.Errorf("the metrics count %d shards that were released, want at least %d", released, least)
 	}
-	controllertest.Equal(t, "measured times without an owner", released, sum(`windlass_shard_unowned_seconds_count{cause="released"}`))
+	controllertest.Equal(t, "measured times without an owner", released,
+		sum(`windlass_shard_unowned_seconds_count{cause="released"}`))
 }

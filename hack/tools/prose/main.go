@@ -53,7 +53,11 @@ func main() {
 		name     string
 		passages []passage
 		count    int
-	}{{"comment", found.comments, 60}, {"message", found.messages, 30}, {"paragraph", found.paragraphs, 15}, {"subject", found.subjects, 20}} {
+	}{
+		{"comment", found.comments, 60}, {"message", found.messages, 30}, {
+			"paragraph", found.paragraphs, 15,
+		}, {"subject", found.subjects, 20},
+	} {
 		if !*all {
 			random.Shuffle(len(part.passages), func(i, j int) {
 				part.passages[i], part.passages[j] = part.passages[j], part.passages[i]
