@@ -4,10 +4,10 @@ import "testing"
 
 func TestDeletionDropsWhatIsOurs(t *testing.T) {
 	const (
-	dropDatabase  = `DROP DATABASE "shop" WITH (FORCE)`
-	dropRole      = `DROP ROLE "clerk"`
-	dropAlternate = `DROP ROLE "clerk-login1"`
-)
+		dropDatabase  = `DROP DATABASE "shop" WITH (FORCE)`
+		dropRole      = `DROP ROLE "clerk"`
+		dropAlternate = `DROP ROLE "clerk-login1"`
+	)
 	const both, all = dropDatabase + "\n" + dropRole, dropDatabase + "\n" + dropAlternate + "\n" + dropRole
 	for name, c := range map[string]struct {
 		seen      func(*state)
