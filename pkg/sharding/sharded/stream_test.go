@@ -263,7 +263,7 @@ func TestShardsShareStream(t *testing.T) {
 			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6", "MODIFIED a 7", "BOOKMARK  7")
 		},
 		"a shard that stops while its watch begins leaves nothing behind": func(
-			t *testing.T, s *stream, u *upstream, _ func(bool, string) *reader,
+			t *testing.T, s *stream, u *upstream, _ joiner,
 		) {
 			ctx, cancel := context.WithCancel(t.Context())
 			_, err := s.watch(ctx, half(false, false), metav1.ListOptions{
@@ -277,7 +277,7 @@ func TestShardsShareStream(t *testing.T) {
 			}
 		},
 		"a shard can stop while it waits for the watch of another one to begin": func(
-			t *testing.T, s *stream, u *upstream, _ func(bool, string) *reader,
+			t *testing.T, s *stream, u *upstream, _ joiner,
 		) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
