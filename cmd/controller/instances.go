@@ -39,8 +39,7 @@ func (i instances) of(ctx context.Context, shard sharded.Filter) (process.Instan
 }
 
 // shardingOf says how the replicas share the namespaces, or returns nil for an operator that cannot be sharded: with
-// --namespace or
-// --leader-elect=false.
+// --namespace or --leader-elect=false.
 func shardingOf(o *options, all instances) *process.Sharding {
 	if !o.mayShard() {
 		return nil

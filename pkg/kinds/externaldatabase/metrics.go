@@ -8,8 +8,7 @@ import (
 )
 
 // The host of a server must not be a label: it comes from a Secret of a tenant. The label server is an entry of the
-// flag
-// --external-database-allowed-hosts, which the administrator of the operator sets.
+// flag --external-database-allowed-hosts, which the administrator of the operator sets.
 var (
 	requestDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name: "windlass_postgresql_request_duration_seconds",
