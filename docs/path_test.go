@@ -54,7 +54,8 @@ func TestPathOfAnAppIsDrawn(t *testing.T) {
 		callers = append(callers[:depth], namesIn(t, filepath.Join("..", file), function))
 	}
 	if len(lines) > maxFunctions || len(files) > maxFiles {
-		t.Errorf("the path has %d functions in %d files, and may have %d in %d", len(lines), len(files), maxFunctions, maxFiles)
+		t.Errorf("the path has %d functions in %d files, and may have %d in %d",
+			len(lines), len(files), maxFunctions, maxFiles)
 	}
 }
 
