@@ -60,7 +60,10 @@ func classify(result Result, err error) outcome {
 	case errors.As(err, &postponed):
 		return outcome{name: OutcomePostponed, quiet: true}.in(postponed.after)
 	case errors.As(err, &unread):
-		o := outcome{name: OutcomeDegraded, degraded: true, stalled: true, reason: unread.Reason, message: unread.Message, lane: Background}
+		o := outcome{
+			name: OutcomeDegraded, degraded: true, stalled: true, reason: unread.Reason, message: unread.Message,
+			lane: Background,
+		}
 		if unread.Reason == lenient.ReasonBudgetExceeded {
 			return o.in(unreadableRecheck)
 		}
@@ -68,7 +71,9 @@ func classify(result Result, err error) outcome {
 	case errors.As(err, &panicked):
 		return failed("Panic", err)
 	case errors.As(err, &stalled):
-		o := outcome{name: OutcomeDegraded, err: err, degraded: true, stalled: true, reason: ReasonOf(err), message: err.Error()}
+		o := outcome{
+			name: OutcomeDegraded, err: err, degraded: true, stalled: true, reason: ReasonOf(err), message: err.Error(),
+		}
 		return o.in(stalled.after)
 	case errors.As(err, &wait):
 		o := outcome{name: OutcomeWait, reason: ReasonOf(wait), message: wait.message}
@@ -82,7 +87,10 @@ func classify(result Result, err error) outcome {
 		// Nothing can be created in this namespace any more. The namespace controller soon deletes the object itself.
 		return outcome{name: OutcomePostponed, retry: backoff, quiet: true}
 	case apierrors.IsInvalid(err):
-		return outcome{name: OutcomeDegraded, retry: after, after: invalidRetry, err: err, degraded: true, reason: ReasonOf(err), message: err.Error()}
+		return outcome{
+			name: OutcomeDegraded, retry: after, after: invalidRetry, err: err, degraded: true, reason: ReasonOf(err),
+			message: err.Error(),
+		}
 	default:
 		return failed(ReasonOf(err), err)
 	}

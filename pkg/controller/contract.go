@@ -48,7 +48,8 @@ type Reconciler[T Object] interface {
 	Reconcile(ctx context.Context, obj T) (Result, error)
 }
 
-// Finalizer deletes what garbage collection does not delete. Both fields are required, unless the kind has no finalizer.
+// Finalizer deletes what garbage collection does not delete. Both fields are required, unless the kind has no
+// finalizer.
 type Finalizer[T Object] struct {
 	// Name is the finalizer of the objects, for example windlass.dev/externaldatabase.
 	Name string
@@ -69,7 +70,9 @@ type Versioned interface {
 type Client[T Object] interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	UpdateStatus(ctx context.Context, obj T, opts metav1.UpdateOptions) (T, error)
-	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
+	Patch(
+		ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string,
+	) (T, error)
 }
 
 // ClientOf converts a method of a generated clientset to a value for the field Client of a Kind, for

@@ -91,14 +91,20 @@ func (c *Controller) WaitForSync(ctx context.Context) bool {
 // if the feature AtomicFIFO of client-go is disabled.
 func (c *Controller) Run(ctx context.Context, workers int) error { return RunAll(ctx, workers, c) }
 
-// RunAll runs controllers as Run does, each with the given number of workers. Several controllers that watch the same informer share a
-// registration, which takes two goroutines and a buffer of 16 KiB.
+// RunAll runs controllers as Run does, each with the given number of workers. Several controllers that watch the same
+// informer share a registration, which takes two goroutines and a buffer of 16 KiB.
 func RunAll(ctx context.Context, workers int, controllers ...*Controller) error {
 	defer shutDown(controllers)
 	if !features.FeatureGates().Enabled(features.AtomicFIFO) {
-		return fmt.Errorf("the feature %s of client-go is disabled, but reconciles need it to wait for their own writes: unset the environment variable KUBE_FEATURE_%s, or set it to true", features.AtomicFIFO, features.AtomicFIFO)
+		return fmt.Errorf("the feature %s of client-go is disabled, but reconciles need it to wait for their own "+
+			"writes: unset the environment variable KUBE_FEATURE_%s, or set it to true", features.AtomicFIFO,
+			features.AtomicFIFO)
 	}
-	registered, err := register(controllers, func(_ cache.SharedInformer, h cache.ResourceEventHandler) cache.ResourceEventHandler { return h })
+	registered, err := register(controllers, func(
+		_ cache.SharedInformer, h cache.ResourceEventHandler,
+	) cache.ResourceEventHandler {
+		return h
+	})
 	defer registered.remove()
 	if err != nil {
 		return err
@@ -169,9 +175,12 @@ func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took 
 	observe(c.name, o, took)
 	logger := klog.FromContext(ctx)
 	if o.err != nil {
-		logger.Error(o.err, "Reconcile failed", append([]any{"result", string(o.name), "reason", o.reason}, stackOf(o.err)...)...)
+		logger.Error(o.err, "Reconcile failed", append([]any{
+			"result", string(o.name), "reason", o.reason,
+		}, stackOf(o.err)...)...)
 	}
-	logger.V(2).Info("Reconcile ended", "result", string(o.name), "reason", o.reason, "duration", took, "requeueAfter", o.after)
+	logger.V(2).Info("Reconcile ended", "result", string(o.name), "reason", o.reason, "duration", took, "requeueAfter",
+		o.after)
 	switch o.retry {
 	case onChange:
 		c.queue.Forget(key)

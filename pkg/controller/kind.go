@@ -127,7 +127,8 @@ func (k Kind[T]) Controller(r Runtime) (*Controller, error) {
 // validate returns an error if a required field is not set, or only a part of Finalizer.
 func (k Kind[T]) validate() error {
 	switch {
-	case k.GroupVersionKind.Empty() || k.Informer == nil || k.Lister == nil || k.Client == nil || k.Reconciler == nil || k.Tracker == nil:
+	case k.GroupVersionKind.Empty() || k.Informer == nil || k.Lister == nil || k.Client == nil || k.Reconciler == nil ||
+		k.Tracker == nil:
 		return errors.New("one of GroupVersionKind, Informer, Lister, Client, Reconciler and Tracker is not set")
 	case k.Finalizer.Finalize == nil && k.Finalizer.Name != "":
 		return fmt.Errorf("the finalizer %s has no function Finalize", k.Finalizer.Name)

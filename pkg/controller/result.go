@@ -24,8 +24,9 @@ type Result struct {
 const Soon = quickBase
 
 // Continue returns the Result of a reconcile that goes on once the status of the object is stored. The key is queued
-// again after 5 ms. While the cache lacks the status, Tracker.Observed fails, and the key is queued again quickly. Without
-// Continue, the next reconcile would not start, because the event of a status that this process wrote adds no key.
+// again after 5 ms. While the cache lacks the status, Tracker.Observed fails, and the key is queued again quickly.
+// Without Continue, the next reconcile would not start, because the event of a status that this process wrote adds no
+// key.
 func Continue() Result { return Result{RequeueAfter: Soon} }
 
 // WaitFor returns the error of a reconcile that waits for a dependency, such as a Secret or a

@@ -19,10 +19,16 @@ func TestBeforeSeesChildBeforeItIsChanged(t *testing.T) {
 		seen   []string // the images of the children that Before is called with
 		writes []string
 	}{
-		"a child that is created":         {writes: []string{"create deployments port/boat"}},
-		"a child in the desired state":    {live: []*appsv1.Deployment{made(t)}},
-		"a child that is changed":         {live: []*appsv1.Deployment{made(t, image("iron:1"))}, seen: []string{"iron:1"}, writes: []string{"patch deployments port/boat"}},
-		"a child that must not change":    {live: []*appsv1.Deployment{made(t, image("iron:1"))}, err: refused, seen: []string{"iron:1"}},
+		"a child that is created":      {writes: []string{"create deployments port/boat"}},
+		"a child in the desired state": {live: []*appsv1.Deployment{made(t)}},
+		"a child that is changed": {
+			live: []*appsv1.Deployment{made(t, image("iron:1"))}, seen: []string{"iron:1"}, writes: []string{
+				"patch deployments port/boat",
+			},
+		},
+		"a child that must not change": {
+			live: []*appsv1.Deployment{made(t, image("iron:1"))}, err: refused, seen: []string{"iron:1"},
+		},
 		"a child of somebody else's ship": {live: []*appsv1.Deployment{made(t, image("iron:1"), foreign)}},
 	} {
 		t.Run(name, func(t *testing.T) {

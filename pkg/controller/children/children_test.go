@@ -28,7 +28,8 @@ func TestEnsure(t *testing.T) {
 		patch  = "patch deployments port/boat"
 	)
 	taken := func(whose string) string {
-		return "Deployment port/boat already exists and belongs to " + whose + "; delete it, or create this Ship under another name"
+		return "Deployment port/boat already exists and belongs to " + whose + "; delete it, or create this Ship " +
+			"under another name"
 	}
 	for name, c := range map[string]struct {
 		want   *appsv1.Deployment
@@ -48,11 +49,15 @@ func TestEnsure(t *testing.T) {
 		"puts a change right beside what others have set": {
 			want: want(), cached: made(t, image("iron:1"), byOthers), writes: []string{patch}, ends: made(t, byOthers)},
 		"removes fields that are no longer desired and keeps fields of others": {
-			want: want(without("SAIL"), func(d *appsv1.Deployment) { d.Labels = nil }), cached: made(t, byOthers), writes: []string{patch},
+			want: want(without("SAIL"), func(d *appsv1.Deployment) { d.Labels = nil }), cached: made(t, byOthers),
+			writes: []string{patch},
 			ends: made(t, byOthers, func(d *appsv1.Deployment) {
-				d.Spec.Template.Spec.Containers[1].Env = []corev1.EnvVar{{Name: "FLAG", Value: "blue"}, {Name: "INJECTED", Value: "yes"}}
+				d.Spec.Template.Spec.Containers[1].Env = []corev1.EnvVar{
+					{Name: "FLAG", Value: "blue"}, {Name: "INJECTED", Value: "yes"},
+				}
 				delete(d.Labels, "crew")
-				d.Annotations[children.RecordAnnotation] = record(t, want(without("SAIL"), func(d *appsv1.Deployment) { d.Labels = nil }))
+				d.Annotations[children.RecordAnnotation] = record(t,
+					want(without("SAIL"), func(d *appsv1.Deployment) { d.Labels = nil }))
 			}),
 		},
 		"leaves replicas that are no longer desired to others": {
@@ -61,27 +66,43 @@ func TestEnsure(t *testing.T) {
 				d.Annotations[children.RecordAnnotation] = record(t, want(replicas(nil)))
 			}),
 		},
-		"goes on with a child that the cache does not have yet": {want: want(), live: made(t), writes: []string{create}, ends: made(t)},
-		"gives a child its label back":                          {want: want(), live: made(t, unlabelled), writes: []string{create, patch}, ends: made(t)},
-		"gives a child its owner back":                          {want: want(), cached: made(t, unowned), writes: []string{patch}, ends: made(t)},
-		"mends a record that is broken":                         {want: want(), cached: made(t, broken), writes: []string{patch}, ends: made(t)},
+		"goes on with a child that the cache does not have yet": {
+			want: want(), live: made(t), writes: []string{create}, ends: made(t),
+		},
+		"gives a child its label back": {
+			want: want(), live: made(t, unlabelled), writes: []string{create, patch}, ends: made(t),
+		},
+		"gives a child its owner back":  {want: want(), cached: made(t, unowned), writes: []string{patch}, ends: made(t)},
+		"mends a record that is broken": {want: want(), cached: made(t, broken), writes: []string{patch}, ends: made(t)},
 		"leaves an object of nobody's alone": {
 			want: want(), live: made(t, foreign), writes: []string{create}, err: taken("nobody"), ends: made(t, foreign)},
 		"leaves an object of somebody else's alone": {
-			want: want(), cached: made(t, ownedBy("Job", "theirs", "x")), err: taken("Job theirs"), ends: made(t, ownedBy("Job", "theirs", "x"))},
+			want: want(), cached: made(t, ownedBy("Job", "theirs", "x")), err: taken("Job theirs"),
+			ends: made(t, ownedBy("Job", "theirs", "x"))},
 		"waits for the child of an earlier owner": {
-			want: want(), cached: made(t, ownedBy("Ship", "boat", "x")), err: "Waiting for the deletion of Deployment boat, which belongs to an earlier Ship of this name.", ends: made(t, ownedBy("Ship", "boat", "x"))},
+			want: want(), cached: made(t, ownedBy("Ship", "boat", "x")),
+			err:  "Waiting for the deletion of Deployment boat, which belongs to an earlier Ship of this name.",
+			ends: made(t, ownedBy("Ship", "boat", "x"))},
 		"waits for an object of somebody else's that is going": {
-			want: want(), live: made(t, foreign, going), writes: []string{create}, err: "Deployment boat is being deleted. The operator creates it again after the deletion.", ends: made(t, foreign, going)},
+			want: want(), live: made(t, foreign, going), writes: []string{create},
+			err:  "Deployment boat is being deleted. The operator creates it again after the deletion.",
+			ends: made(t, foreign, going)},
 		"waits for a child that is going": {
-			want: want(), cached: made(t, going), err: "Deployment boat is being deleted. The operator creates it again after the deletion.", ends: made(t, going)},
+			want: want(), cached: made(t, going), err: "Deployment boat is being deleted. The operator creates it " +
+				"again after the deletion.", ends: made(t, going)},
 		"says what it could not create": {
-			want: want(), refuse: map[string]error{"create deployments": errors.New("no answer")}, writes: []string{create}, err: "creating Deployment port/boat: no answer"},
+			want: want(), refuse: map[string]error{
+				"create deployments": errors.New("no answer"),
+			}, writes: []string{create}, err: "creating Deployment port/boat: no answer"},
 		"says what it could not update": {
-			want: want(), cached: made(t, image("iron:1")), refuse: map[string]error{"patch deployments": errors.New("no answer")}, writes: []string{patch},
+			want: want(), cached: made(t, image("iron:1")), refuse: map[string]error{
+				"patch deployments": errors.New("no answer"),
+			}, writes: []string{patch},
 			err: "updating Deployment port/boat: no answer", ends: made(t, image("iron:1"))},
 		"says what it could not read": {
-			want: want(), live: made(t), refuse: map[string]error{"get deployments": errors.New("no answer")}, writes: []string{create},
+			want: want(), live: made(t), refuse: map[string]error{
+				"get deployments": errors.New("no answer"),
+			}, writes: []string{create},
 			err: "reading Deployment port/boat, which already exists: no answer", ends: made(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +166,9 @@ func record(t *testing.T, want *appsv1.Deployment) string {
 
 func TestEnsureAppliesInitialChangeOnlyOnCreation(t *testing.T) {
 	d := newDock(t, nil, nil)
-	live, err := d.Ensure(t.Context(), owner(), want(replicas(nil)), func(first *appsv1.Deployment) { first.Spec.Replicas = ptr.To[int32](3) })
+	live, err := d.Ensure(t.Context(), owner(), want(replicas(nil)), func(first *appsv1.Deployment) {
+		first.Spec.Replicas = ptr.To[int32](3)
+	})
 	if err != nil || *live.Spec.Replicas != 3 {
 		t.Fatalf("created with %v, %v", live.Spec.Replicas, err)
 	}
@@ -197,9 +220,14 @@ func TestPrune(t *testing.T) {
 		"leaves what is nobody's":               {cached: made(t, foreign)},
 		"leaves what is going":                  {cached: made(t, going)},
 		"waits for the event if the child has just gone": {
-			cached: made(t), refuse: apierrors.NewNotFound(appsv1.Resource("deployments"), "boat"), writes: []string{remove}, err: controller.AwaitDeletion().Error(),
+			cached: made(t), refuse: apierrors.NewNotFound(appsv1.Resource("deployments"), "boat"), writes: []string{
+				remove,
+			}, err: controller.AwaitDeletion().Error(),
 		},
-		"says what it could not delete": {cached: made(t), refuse: errors.New("no answer"), writes: []string{remove}, err: "deleting Deployment port/boat: no answer"},
+		"says what it could not delete": {
+			cached: made(t), refuse: errors.New("no answer"), writes: []string{remove},
+			err: "deleting Deployment port/boat: no answer",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var cached []*appsv1.Deployment
@@ -228,7 +256,11 @@ func TestEnsureRestoresDataAndDoesNotRecordIt(t *testing.T) {
 		},
 		Cache: children.CacheOf[*corev1.Secret](indexer), Tracker: controller.NewTracker(),
 	}
-	wanted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat"}, Data: map[string][]byte{"canary": []byte("tweet"), "b": []byte("b")}}
+	wanted := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat"}, Data: map[string][]byte{
+			"canary": []byte("tweet"), "b": []byte("b"),
+		},
+	}
 	live, err := secrets.Ensure(t.Context(), owner(), wanted, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -56,12 +56,18 @@ func TestEnsureRestoresSpecOfCustomResource(t *testing.T) {
 		"others have added labels":        {func(d *appsv1.Deployment) { d.Labels["season"] = "summer" }, 0},
 		"others have added an annotation": {func(d *appsv1.Deployment) { d.Annotations["season"] = "summer" }, 0},
 		"others have added a finalizer":   {func(d *appsv1.Deployment) { d.Finalizers = []string{"example.com/hold"} }, 0},
-		"others have added an owner":      {func(d *appsv1.Deployment) { d.OwnerReferences = append(d.OwnerReferences, alsoTheirs) }, 0},
+		"others have added an owner": {
+			func(d *appsv1.Deployment) { d.OwnerReferences = append(d.OwnerReferences, alsoTheirs) }, 0,
+		},
 		"others have added an owner before ours": {func(d *appsv1.Deployment) {
 			d.OwnerReferences = append([]metav1.OwnerReference{alsoTheirs}, d.OwnerReferences...)
 		}, 0},
-		"our owner reference says something else":    {func(d *appsv1.Deployment) { d.OwnerReferences[0].BlockOwnerDeletion = nil }, 1},
-		"the owner was taken off, and another added": {func(d *appsv1.Deployment) { d.OwnerReferences = []metav1.OwnerReference{alsoTheirs} }, 1},
+		"our owner reference says something else": {
+			func(d *appsv1.Deployment) { d.OwnerReferences[0].BlockOwnerDeletion = nil }, 1,
+		},
+		"the owner was taken off, and another added": {
+			func(d *appsv1.Deployment) { d.OwnerReferences = []metav1.OwnerReference{alsoTheirs} }, 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := madeCustom(t, c.change)
@@ -166,7 +172,8 @@ func TestRemoveDeletesOnlyObservedChildOfOwner(t *testing.T) {
 			for _, action := range d.kube.Actions() {
 				if remove, ok := action.(clienttesting.DeleteAction); ok {
 					asked = append(asked, remove.GetDeleteOptions().Preconditions)
-					controllertest.Equal(t, "propagation", ptr.To(metav1.DeletePropagationForeground), remove.GetDeleteOptions().PropagationPolicy)
+					controllertest.Equal(t, "propagation", ptr.To(metav1.DeletePropagationForeground),
+						remove.GetDeleteOptions().PropagationPolicy)
 				}
 			}
 			controllertest.Equal(t, "is known to be deleted", c.gone, d.IsRemoved(owner(), live))
@@ -174,7 +181,9 @@ func TestRemoveDeletesOnlyObservedChildOfOwner(t *testing.T) {
 				controllertest.Equal(t, "deletions", 0, len(asked))
 				return
 			}
-			controllertest.Equal(t, "preconditions", []*metav1.Preconditions{{UID: ptr.To[types.UID]("child-uid"), ResourceVersion: ptr.To("7")}}, asked)
+			controllertest.Equal(t, "preconditions", []*metav1.Preconditions{
+				{UID: ptr.To[types.UID]("child-uid"), ResourceVersion: ptr.To("7")},
+			}, asked)
 		})
 	}
 }
@@ -222,7 +231,9 @@ func TestUnconfirmedChangeIsNotWritten(t *testing.T) {
 }
 
 func TestEnsureReplacesBrokenRecord(t *testing.T) {
-	for _, record := range []string{"null", "[]", "{", `{"metadata":null}`, `{"metadata":{"ownerReferences":3}}`, `{"spec":null}`} {
+	for _, record := range []string{
+		"null", "[]", "{", `{"metadata":null}`, `{"metadata":{"ownerReferences":3}}`, `{"spec":null}`,
+	} {
 		for _, isCustom := range []bool{true, false} {
 			d := newDock(t, nil, nil)
 			d.Custom = isCustom

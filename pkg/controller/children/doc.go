@@ -15,11 +15,11 @@
 // and the spec of custom resources, belong to the owner as a whole: the package compares them with the
 // observed values, and never records them.
 //
-// The first patch is a strategic merge patch. It keeps list items of other clients. If it would lose or repeat
-// a desired item, if somebody renamed one, or if the API server rejects a field of the result, a JSON merge patch follows, which replaces lists. If
-// the API server rejects that result too, a JSON merge patch follows that replaces the spec except for Yielded
-// fields. A custom resource gets only the last patch, because the API server supports no strategic merge patch
-// of custom resources. A child that outlives its owner gets no second patch, because it has data.
+// The first patch is a strategic merge patch. It keeps list items of other clients. If it would lose or repeat a
+// desired item, if somebody renamed one, or if the API server rejects a field of the result, a JSON merge patch
+// follows, which replaces lists. If the API server rejects that result too, a JSON merge patch follows that replaces
+// the spec except for Yielded fields. A custom resource gets only the last patch, because the API server supports no
+// strategic merge patch of custom resources. A child that outlives its owner gets no second patch, because it has data.
 //
 // Garbage collection deletes children with their owner, except children of a Type with Outlives.
 package children

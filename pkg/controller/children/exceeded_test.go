@@ -65,7 +65,8 @@ func TestEnsureDoesNotOverwriteUnreadableCustomChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := custom(t, live)
-	if _, err := d.Ensure(t.Context(), owner(), want(), nil); controller.ReasonOf(err) != "TooLarge" || len(d.kube.Actions()) > 0 {
+	if _, err := d.Ensure(t.Context(), owner(), want(), nil); controller.ReasonOf(err) != "TooLarge" ||
+		len(d.kube.Actions()) > 0 {
 		t.Errorf("the error is %v, and the requests are %v", err, d.kube.Actions())
 	}
 }

@@ -60,7 +60,11 @@ func (l lagging) LastStoreSyncResourceVersion() string { return l.store.LastStor
 
 func newDock(t *testing.T, cached, live []*appsv1.Deployment) *dock {
 	t.Helper()
-	d := &dock{kube: fake.NewClientset(), cache: packed.Indexer{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}, store: &controllertest.Store{}, tracker: controller.NewTracker()}
+	d := &dock{
+		kube: fake.NewClientset(), cache: packed.Indexer{
+			Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
+		}, store: &controllertest.Store{}, tracker: controller.NewTracker(),
+	}
 	for _, object := range live {
 		if err := d.kube.Tracker().Add(object.DeepCopy()); err != nil {
 			t.Fatal(err)
@@ -70,9 +74,13 @@ func newDock(t *testing.T, cached, live []*appsv1.Deployment) *dock {
 	d.journal = controllertest.NewJournal(d.kube)
 	d.Type = children.Type[*appsv1.Deployment]{
 		Resource: children.Resource[*appsv1.Deployment]{
-			Kind: "Deployment", Client: func(ns string) children.Client[*appsv1.Deployment] { return d.kube.AppsV1().Deployments(ns) },
+			Kind: "Deployment", Client: func(ns string) children.Client[*appsv1.Deployment] {
+				return d.kube.AppsV1().Deployments(ns)
+			},
 		},
-		Cache: lagging{children.CacheOf[*appsv1.Deployment](d.cache), d.store}, Tracker: d.tracker, Yielded: [][]string{{"spec", "replicas"}},
+		Cache: lagging{children.CacheOf[*appsv1.Deployment](d.cache), d.store}, Tracker: d.tracker, Yielded: [][]string{
+			{"spec", "replicas"},
+		},
 	}
 	return d
 }
@@ -137,7 +145,9 @@ func without(variable string) func(*appsv1.Deployment) {
 
 func ownedBy(kind, name string, uid types.UID) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) {
-		d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: kind, Name: name, UID: uid, Controller: ptr.To(true)}}
+		d.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "example.com/v1", Kind: kind, Name: name, UID: uid, Controller: ptr.To(true)},
+		}
 	}
 }
 
@@ -152,9 +162,13 @@ func byOthers(d *appsv1.Deployment) {
 	d.Annotations["deployment.kubernetes.io/revision"] = "3"
 	d.Labels["season"] = "summer"
 	d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "noon"}
-	d.Spec.Template.Spec.Containers = append([]corev1.Container{{Name: "sidecar", Image: "proxy:1"}}, d.Spec.Template.Spec.Containers...)
+	d.Spec.Template.Spec.Containers = append([]corev1.Container{
+		{Name: "sidecar", Image: "proxy:1"},
+	}, d.Spec.Template.Spec.Containers...)
 	d.Spec.Template.Spec.Containers[1].ImagePullPolicy = corev1.PullAlways
-	d.Spec.Template.Spec.Containers[1].Env = append(d.Spec.Template.Spec.Containers[1].Env, corev1.EnvVar{Name: "INJECTED", Value: "yes"})
+	d.Spec.Template.Spec.Containers[1].Env = append(d.Spec.Template.Spec.Containers[1].Env, corev1.EnvVar{
+		Name: "INJECTED", Value: "yes",
+	})
 }
 
 // ours returns the desired container, which is the second one after byOthers.

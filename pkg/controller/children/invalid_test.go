@@ -13,18 +13,22 @@ import (
 
 func TestInOrderSortsCausesOfInvalidError(t *testing.T) {
 	limits := field.NewPath("spec", "limits")
-	a, b := field.Invalid(limits.Key("gpu"), "-9", "must be greater than or equal to 0"), field.Required(limits.Key("cpu"), "must be set")
+	a := field.Invalid(limits.Key("gpu"), "-9", "must be greater than or equal to 0")
+	b := field.Required(limits.Key("cpu"), "must be set")
 	refusal := func(causes ...*field.Error) error {
 		return apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, "shop", causes)
 	}
 	one, other := inOrder(refusal(a, b)), inOrder(refusal(b, a))
-	const want = `StatefulSet.apps "shop" is invalid: [spec.limits[cpu]: Required value: must be set, spec.limits[gpu]: Invalid value: "-9": must be greater than or equal to 0]`
+	const want = `StatefulSet.apps "shop" is invalid: [spec.limits[cpu]: Required value: must be set, ` +
+		`spec.limits[gpu]: Invalid value: "-9": must be greater than or equal to 0]`
 	controllertest.Equal(t, "error", want, one.Error())
 	controllertest.Equal(t, "error in another order", want, other.Error())
 	if !apierrors.IsInvalid(one) {
 		t.Error("it is no longer known as invalid")
 	}
-	for name, err := range map[string]error{"one cause": refusal(a), "another error": errors.New("no answer"), "no error": nil} {
+	for name, err := range map[string]error{
+		"one cause": refusal(a), "another error": errors.New("no answer"), "no error": nil,
+	} {
 		if got := inOrder(err); got != err { //nolint:errorlint // must be the same value
 			t.Errorf("%s became %v", name, got)
 		}

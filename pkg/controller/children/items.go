@@ -106,7 +106,8 @@ func find(items []any, want any, key string) map[string]any {
 	return nil
 }
 
-// identity returns the values by which the API server identifies a list item: the merge key, and the protocol of a port.
+// identity returns the values by which the API server identifies a list item: the merge key, and the protocol of a
+// port.
 func identity(item any, key string) [2]any {
 	fields, _ := item.(map[string]any)
 	if protocol, ok := fields["protocol"]; ok {

@@ -38,8 +38,8 @@ type Reference[T controller.Object] interface {
 	Watches() []controller.Reference
 }
 
-// Declare returns the declaration of the kind for the engine. It returns an error if the declaration is not complete, if
-// it has what Declare derives, or if the children cannot be applied in their order.
+// Declare returns the declaration of the kind for the engine. It returns an error if the declaration is not complete,
+// if it has what Declare derives, or if the children cannot be applied in their order.
 func (k Kind[T, S]) Declare() (declared controller.Kind[T], err error) {
 	declared = k.Kind
 	switch {

@@ -64,9 +64,11 @@ func TestChildrenOfOneTypeHaveOwnNames(t *testing.T) {
 	if _, err := declared.Reconciler.Reconcile(t.Context(), owner().Object.(*ship)); err != nil {
 		t.Fatal(err)
 	}
-	controllertest.Equal(t, "writes", []string{"create deployments port/boat", "create deployments port/boat-second"}, journal.Writes())
+	controllertest.Equal(t, "writes", []string{"create deployments port/boat", "create deployments port/boat-second"},
+		journal.Writes())
 	controllertest.Equal(t, "applied", []string{"boat-second"}, applied)
-	controllertest.Equal(t, "whether Deployments are watched once", true, len(declared.Owned) == 1 && declared.Owned[0] == deployments.Informer)
+	controllertest.Equal(t, "whether Deployments are watched once", true, len(declared.Owned) == 1 &&
+		declared.Owned[0] == deployments.Informer)
 	controllertest.Equal(t, "whether a step has the same Tracker", true, declared.Tracker == second.Type().Tracker)
 }
 
@@ -89,7 +91,8 @@ func TestChildThatOutlivesItsOwnerIsWatchedByName(t *testing.T) {
 
 func TestInvalidDeclarationIsRejected(t *testing.T) {
 	deployments := deploymentsOf(fake.NewClientset())
-	child := func(change func(*children.Declaration[voyage, *appsv1.Deployment])) *children.Declaration[voyage, *appsv1.Deployment] {
+	type declaration = children.Declaration[voyage, *appsv1.Deployment]
+	child := func(change func(*declaration)) *declaration {
 		d := children.Owns(deployments, unnamed)
 		change(d)
 		return d
@@ -98,14 +101,22 @@ func TestInvalidDeclarationIsRejected(t *testing.T) {
 		kind children.Kind[*ship, voyage]
 		want string
 	}{
-		"two children of one name": {ships(children.Owns(deployments, unnamed), children.Owns(deployments, unnamed)), "two children have the name Deployment"},
+		"two children of one name": {
+			ships(children.Owns(deployments, unnamed), children.Owns(deployments, unnamed)),
+			"two children have the name Deployment",
+		},
 		"a child that is not watched": {
-			ships(child(func(d *children.Declaration[voyage, *appsv1.Deployment]) { d.Resource.Informer = nil })), `child "Deployment" lacks its name, Resource`,
+			ships(child(func(d *declaration) { d.Resource.Informer = nil })),
+			`child "Deployment" lacks its name, Resource`,
 		},
 		"a child without desired state": {
-			ships(child(func(d *children.Declaration[voyage, *appsv1.Deployment]) { d.Desired = nil })), `child "Deployment" lacks its name, Resource, Desired`,
+			ships(child(func(d *declaration) { d.Desired = nil })),
+			`child "Deployment" lacks its name, Resource, Desired`,
 		},
-		"another Tracker": {func() children.Kind[*ship, voyage] { k := ships(); k.Tracker = controller.NewTracker(); return k }(), "do not set Reconciler, Tracker and Owned"},
+		"another Tracker": {
+			func() children.Kind[*ship, voyage] { k := ships(); k.Tracker = controller.NewTracker(); return k }(),
+			"do not set Reconciler, Tracker and Owned",
+		},
 		"a watch too many": {
 			func() children.Kind[*ship, voyage] {
 				k := ships()
@@ -113,7 +124,9 @@ func TestInvalidDeclarationIsRejected(t *testing.T) {
 				return k
 			}(), "do not set Reconciler, Tracker and Owned",
 		},
-		"no function that sets the status": {func() children.Kind[*ship, voyage] { k := ships(); k.Finish = nil; return k }(), "Scope or Finish is not set"},
+		"no function that sets the status": {
+			func() children.Kind[*ship, voyage] { k := ships(); k.Finish = nil; return k }(), "Scope or Finish is not set",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.kind.Declare()
@@ -124,7 +137,9 @@ func TestInvalidDeclarationIsRejected(t *testing.T) {
 
 // TestConditionsHaveErrorBeforeFinish checks that a kind need not set conditions for an error.
 func TestConditionsHaveErrorBeforeFinish(t *testing.T) {
-	kind := ships(children.Step[voyage]{Name: "a", Apply: func(context.Context, voyage) error { return errors.New("rejected") }})
+	kind := ships(children.Step[voyage]{
+		Name: "a", Apply: func(context.Context, voyage) error { return errors.New("rejected") },
+	})
 	var during []string
 	kind.Finish = func(s voyage, err error) (controller.Result, error) {
 		during = controllertest.Conditions(s.Object)
@@ -136,7 +151,9 @@ func TestConditionsHaveErrorBeforeFinish(t *testing.T) {
 	}
 	_, err = declared.Reconciler.Reconcile(t.Context(), owner().Object.(*ship))
 	controllertest.ErrorContains(t, "rejected", err)
-	controllertest.Equal(t, "conditions", []string{"Progressing=True ReconcileError: rejected", "Ready=False ReconcileError: rejected"}, during)
+	controllertest.Equal(t, "conditions", []string{
+		"Progressing=True ReconcileError: rejected", "Ready=False ReconcileError: rejected",
+	}, during)
 }
 
 func TestEnsureDistinguishesOwnersByGroup(t *testing.T) {
@@ -155,8 +172,10 @@ func TestEnsureDistinguishesOwnersByGroup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDock(t, []*appsv1.Deployment{live}, []*appsv1.Deployment{live})
 			_, err := d.Ensure(context.Background(), test.owner, want(), nil)
-			controllertest.Equal(t, "the error says that it waits", test.waits, err != nil && strings.Contains(err.Error(), "belongs to an earlier Ship"))
-			controllertest.Equal(t, "the error says that the name is taken", !test.waits, err != nil && strings.Contains(err.Error(), "already exists and belongs to "))
+			controllertest.Equal(t, "the error says that it waits", test.waits, err != nil &&
+				strings.Contains(err.Error(), "belongs to an earlier Ship"))
+			controllertest.Equal(t, "the error says that the name is taken", !test.waits, err != nil &&
+				strings.Contains(err.Error(), "already exists and belongs to "))
 		})
 	}
 }

@@ -127,10 +127,14 @@ func TestEnsureRestoresServicePortBesidePortOfSameNumber(t *testing.T) {
 	tcp, udp := port("dns-tcp", 53, corev1.ProtocolTCP), port("dns", 53, corev1.ProtocolUDP)
 	debug := port("debug", 6060, corev1.ProtocolTCP)
 	for name, c := range map[string]struct{ live, ends []corev1.ServicePort }{
-		"the second port is missing":                        {[]corev1.ServicePort{tcp}, []corev1.ServicePort{udp, tcp}},
-		"the first port is missing, beside another":         {[]corev1.ServicePort{debug, tcp}, []corev1.ServicePort{udp, tcp}},
-		"both ports are there, beside a port of others":     {[]corev1.ServicePort{udp, tcp, debug}, []corev1.ServicePort{udp, tcp, debug}},
-		"both ports have the same protocol":                 {[]corev1.ServicePort{udp, port("dns-tcp", 53, corev1.ProtocolUDP)}, []corev1.ServicePort{udp, tcp}},
+		"the second port is missing":                {[]corev1.ServicePort{tcp}, []corev1.ServicePort{udp, tcp}},
+		"the first port is missing, beside another": {[]corev1.ServicePort{debug, tcp}, []corev1.ServicePort{udp, tcp}},
+		"both ports are there, beside a port of others": {
+			[]corev1.ServicePort{udp, tcp, debug}, []corev1.ServicePort{udp, tcp, debug},
+		},
+		"both ports have the same protocol": {
+			[]corev1.ServicePort{udp, port("dns-tcp", 53, corev1.ProtocolUDP)}, []corev1.ServicePort{udp, tcp},
+		},
 		"both ports are missing, and others have added one": {[]corev1.ServicePort{debug}, []corev1.ServicePort{udp, tcp}},
 	} {
 		t.Run(name, func(t *testing.T) {

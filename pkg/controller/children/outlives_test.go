@@ -51,13 +51,19 @@ func TestOutlives(t *testing.T) {
 		ensure, prune []string
 	}{
 		"is its owner's": {owner: owner(), child: left, prune: []string{remove}},
-		"is taken up by one of the same kind and name":       {owner: heir("Ship", "boat", "other"), child: left, prune: []string{remove}},
-		"is not taken up by one of another name":             {owner: heir("Ship", "raft", "other"), child: left, taken: true},
-		"is not taken up by one of another kind":             {owner: heir("Plane", "boat", "other"), child: left, taken: true},
-		"is not taken up from somebody who controls it":      {owner: owner(), child: controlled, taken: true},
-		"is its owner's still when its mark is taken away":   {owner: owner(), child: stripped, ensure: []string{patch}, prune: []string{remove}},
-		"is its owner's still when its record is taken away": {owner: owner(), child: recordless, ensure: []string{patch}, prune: []string{remove}},
-		"is nobody's without both":                           {owner: owner(), child: made(t, foreign), taken: true},
+		"is taken up by one of the same kind and name": {
+			owner: heir("Ship", "boat", "other"), child: left, prune: []string{remove},
+		},
+		"is not taken up by one of another name":        {owner: heir("Ship", "raft", "other"), child: left, taken: true},
+		"is not taken up by one of another kind":        {owner: heir("Plane", "boat", "other"), child: left, taken: true},
+		"is not taken up from somebody who controls it": {owner: owner(), child: controlled, taken: true},
+		"is its owner's still when its mark is taken away": {
+			owner: owner(), child: stripped, ensure: []string{patch}, prune: []string{remove},
+		},
+		"is its owner's still when its record is taken away": {
+			owner: owner(), child: recordless, ensure: []string{patch}, prune: []string{remove},
+		},
+		"is nobody's without both": {owner: owner(), child: made(t, foreign), taken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := lasting(t, c.child)
@@ -78,10 +84,16 @@ func TestEnsureKeepsFieldsThatKeepCopies(t *testing.T) {
 		want.Spec.Template.Spec.Containers[0].Image = live.Spec.Template.Spec.Containers[0].Image
 	}
 	for name, live := range map[string]struct{ cached, live []*appsv1.Deployment }{
-		"of a child in the cache":                        {[]*appsv1.Deployment{made(t, image("iron:1"))}, []*appsv1.Deployment{made(t, image("iron:1"))}},
+		"of a child in the cache": {
+			[]*appsv1.Deployment{made(t, image("iron:1"))}, []*appsv1.Deployment{made(t, image("iron:1"))},
+		},
 		"of a child that the cache does not have":        {nil, []*appsv1.Deployment{made(t, image("iron:1"))}},
 		"of a child from which its label was taken away": {nil, []*appsv1.Deployment{made(t, image("iron:1"), unlabelled)}},
-		"of a child that differs in something else":      {[]*appsv1.Deployment{made(t, image("iron:1"), without("FLAG"))}, []*appsv1.Deployment{made(t, image("iron:1"), without("FLAG"))}},
+		"of a child that differs in something else": {
+			[]*appsv1.Deployment{made(t, image("iron:1"), without("FLAG"))}, []*appsv1.Deployment{
+				made(t, image("iron:1"), without("FLAG")),
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDock(t, live.cached, live.live)

@@ -109,7 +109,8 @@ func (o Owner) Taken(kind string, live metav1.Object) error {
 	if ref != nil {
 		whose = ref.Kind + " " + ref.Name
 	}
-	return controller.Stalled(messageNameConflict.Error(kind, live.GetNamespace()+"/"+live.GetName(), whose, o.Kind.Kind), conflictRecheck)
+	return controller.Stalled(messageNameConflict.Error(kind, live.GetNamespace()+"/"+live.GetName(), whose,
+		o.Kind.Kind), conflictRecheck)
 }
 
 // terminating returns the WaitFor error for an object that is being deleted and has the name of a child.

@@ -143,7 +143,8 @@ func (t *Type[T]) change(w desiredState[T], live T, m merge) (*change, error) {
 		return nil, err
 	}
 	patch, patched, err := m.patches(schema, states[0], states[1], states[2])
-	if m == mergeItems && (err != nil || !holds(schema, patched, modified) || renamed(schema, original, modified, current)) {
+	if m == mergeItems && (err != nil || !holds(schema, patched, modified) ||
+		renamed(schema, original, modified, current)) {
 		return t.change(w, live, mergeFields)
 	}
 	if err != nil {
@@ -175,7 +176,9 @@ func keepReferences(modified, current map[string]any) {
 
 // onlyFor returns a patch with the UID and version of live as its precondition.
 func onlyFor(live metav1.Object, patch map[string]any) ([]byte, error) {
-	for field, value := range map[string]string{"uid": string(live.GetUID()), "resourceVersion": live.GetResourceVersion()} {
+	for field, value := range map[string]string{
+		"uid": string(live.GetUID()), "resourceVersion": live.GetResourceVersion(),
+	} {
 		if err := unstructured.SetNestedField(patch, value, "metadata", field); err != nil {
 			return nil, err
 		}

@@ -14,9 +14,12 @@ import (
 
 // If an upgrade changed the format of records, it would patch every child.
 func TestRecordFormatIsStable(t *testing.T) {
-	const as = `{"metadata":{"name":"boat","namespace":"port","labels":{"app.kubernetes.io/managed-by":"windlass","crew":"four"},` +
-		`"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Ship","name":"boat","uid":"ship-uid","controller":true,"blockOwnerDeletion":true}]},` +
-		`"spec":{"replicas":2,"selector":null,"template":{"metadata":{},"spec":{"containers":[{"name":"deck","image":"wood:1",` +
+	const as = `{"metadata":{"name":"boat","namespace":"port","labels":{"app.kubernetes.io/managed-by":"windlass",` +
+		`"crew":"four"},` +
+		`"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Ship","name":"boat","uid":"ship-uid",` +
+		`"controller":true,"blockOwnerDeletion":true}]},` +
+		`"spec":{"replicas":2,"selector":null,"template":{"metadata":{},"spec":{"containers":[{"name":"deck",` +
+		`"image":"wood:1",` +
 		`"env":[{"name":"SAIL","value":"white"},{"name":"FLAG","value":"blue"}],"resources":{}}]}},"strategy":{}}}`
 	controllertest.Equal(t, "record", as, record(t, want()))
 }
@@ -79,7 +82,8 @@ func TestEnsureReadsBrokenDigest(t *testing.T) {
 	live := madeOf(t, laden())
 	_, digest, _ := strings.Cut(live.Annotations[children.RecordAnnotation], "sha256:")
 	digest, _, _ = strings.Cut(digest, `"`)
-	live.Annotations[children.RecordAnnotation] = strings.Replace(live.Annotations[children.RecordAnnotation], digest, "", 1)
+	live.Annotations[children.RecordAnnotation] = strings.Replace(live.Annotations[children.RecordAnnotation], digest,
+		"", 1)
 	d := newDock(t, nil, []*appsv1.Deployment{live})
 	controllertest.Equal(t, "writes", 1, d.ensure(t, laden()))
 	controllertest.Equal(t, "child", normal(madeOf(t, laden())), normal(d.live(t)))

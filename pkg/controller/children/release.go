@@ -56,20 +56,25 @@ func (t *Type[T]) setMeta(ctx context.Context, owner Owner, live T, change map[s
 }
 
 func withoutReference(child metav1.Object, owner Owner) []metav1.OwnerReference {
-	return slices.DeleteFunc(slices.Clone(child.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
+	return slices.DeleteFunc(slices.Clone(child.GetOwnerReferences()), func(ref metav1.OwnerReference) bool {
+		return ref.UID == owner.GetUID()
+	})
 }
 
 // IsReferredToBy reports whether child has an owner reference to the owner, controlling or not. Garbage collection
 // deletes a child when no owner in its owner references exists any more.
 func (o Owner) IsReferredToBy(child metav1.Object) bool {
-	return slices.ContainsFunc(child.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == o.GetUID() })
+	return slices.ContainsFunc(child.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+		return ref.UID == o.GetUID()
+	})
 }
 
 // Made reports whether the record of child has the name of child and the UID of the owner. A user's copy of
 // a child under another name has the same owner reference and record as the child.
 func (o Owner) Made(child metav1.Object) bool {
 	record := recordOn(child)
-	return recordedOwner(child) == o.GetUID() && record.GetName() == child.GetName() && record.GetNamespace() == child.GetNamespace()
+	return recordedOwner(child) == o.GetUID() && record.GetName() == child.GetName() &&
+		record.GetNamespace() == child.GetNamespace()
 }
 
 // confirm calls Confirm if it is set.

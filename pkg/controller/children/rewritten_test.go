@@ -19,21 +19,26 @@ type mutating struct {
 	mutate func(*appsv1.Deployment)
 }
 
-func (m mutating) Create(ctx context.Context, d *appsv1.Deployment, opts metav1.CreateOptions) (*appsv1.Deployment, error) {
+func (m mutating) Create(
+	ctx context.Context, d *appsv1.Deployment, opts metav1.CreateOptions,
+) (*appsv1.Deployment, error) {
 	d = d.DeepCopy()
 	d.UID, d.ResourceVersion = "child-uid", "7"
 	m.mutate(d)
 	return m.Client.Create(ctx, d, opts)
 }
 
-func (m mutating) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, opts metav1.PatchOptions, sub ...string) (*appsv1.Deployment, error) {
+func (m mutating) Patch(
+	ctx context.Context, name string, kind types.PatchType, patch []byte, opts metav1.PatchOptions, sub ...string,
+) (*appsv1.Deployment, error) {
 	patched, err := m.Client.Patch(ctx, name, kind, patch, opts, sub...)
 	if err != nil {
 		return nil, err
 	}
 	patched = patched.DeepCopy()
 	m.mutate(patched)
-	return patched, m.dock.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), patched, patched.Namespace)
+	return patched, m.dock.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), patched,
+		patched.Namespace)
 }
 
 // ensure calls Ensure with a cache that holds the stored Deployment, and returns the number of writes.
@@ -74,7 +79,8 @@ func TestEnsureWritesOnceWhatAdmissionChanges(t *testing.T) {
 				controllertest.Equal(t, "written value", true, d.live(t).Spec.Paused)
 				drifted := d.live(t)
 				image("iron:1")(drifted)
-				if err := d.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), drifted, "port"); err != nil {
+				err := d.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), drifted, "port")
+				if err != nil {
 					t.Fatal(err)
 				}
 				controllertest.Equal(t, "writes for a change by others", 1, d.ensure(t, again))

@@ -14,8 +14,8 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Child declares a part of a reconcile: an object that each owner of a kind owns (Declaration), or a function (Step). S is
-// the kind's Scope.
+// Child declares a part of a reconcile: an object that each owner of a kind owns (Declaration), or a function (Step). S
+// is the kind's Scope.
 type Child[S Scope] interface {
 	// Bind returns the step that applies the child. tracker records the writes of the step. Declare calls Bind once.
 	Bind(tracker *controller.Tracker) Step[S]
@@ -47,8 +47,8 @@ func (s Step[S]) Bind(*controller.Tracker) Step[S] { return s }
 // steps are the children of a kind in the order in which they are applied.
 type steps[S Scope] []Step[S]
 
-// add adds a step. It returns an error if the name of the step is missing or taken, or if the step needs a child that is
-// not declared before it.
+// add adds a step. It returns an error if the name of the step is missing or taken, or if the step needs a child that
+// is not declared before it.
 func (all steps[S]) add(step Step[S]) (steps[S], error) {
 	find := func(name string) int { return slices.IndexFunc(all, func(s Step[S]) bool { return s.Name == name }) }
 	if step.Name == "" || step.Apply == nil {
@@ -110,5 +110,6 @@ func (all steps[S]) apply(ctx context.Context, s S) error {
 func concernsAll(err error) bool {
 	return errors.Is(err, controller.AwaitDeletion()) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
 		errors.Is(err, context.Canceled) || errors.As(err, new(net.Error)) || // also context.DeadlineExceeded
-		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
+		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsServiceUnavailable(err)
 }

@@ -69,16 +69,20 @@ func TestChildrenWaitOnlyForChildrenThatTheyNeed(t *testing.T) {
 			crew{fails: map[string]error{"a": rejected}}, []string{"a", "b:a", "c:b", "d"}, []string{"a", "d"}, "rejected",
 		},
 		"all errors are reported": {
-			crew{fails: map[string]error{"a": rejected, "c": taken}}, []string{"a", "b", "c"}, []string{"a", "b", "c"}, "rejected; taken",
+			crew{fails: map[string]error{"a": rejected, "c": taken}}, []string{"a", "b", "c"}, []string{"a", "b", "c"},
+			"rejected; taken",
 		},
 		"an undesired child is deleted after the children that need it": {
 			crew{unwanted: []string{"a", "b"}}, []string{"a", "b:a", "c:b", "d"}, []string{"c", "d", "b", "a"}, "",
 		},
 		"an undesired child stays while a child that needs it fails": {
-			crew{unwanted: []string{"a"}, fails: map[string]error{"b": rejected}}, []string{"a", "b:a"}, []string{"b"}, "rejected",
+			crew{unwanted: []string{"a"}, fails: map[string]error{"b": rejected}}, []string{"a", "b:a"}, []string{"b"},
+			"rejected",
 		},
 		"an undesired child is deleted although a child that it needs fails": {
-			crew{unwanted: []string{"b"}, fails: map[string]error{"a": rejected}}, []string{"a", "b:a"}, []string{"a", "b"}, "rejected",
+			crew{unwanted: []string{"b"}, fails: map[string]error{"a": rejected}}, []string{
+				"a", "b:a",
+			}, []string{"a", "b"}, "rejected",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

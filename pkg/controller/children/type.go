@@ -22,7 +22,9 @@ type Object interface {
 type Client[T Object] interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	Create(ctx context.Context, obj T, opts metav1.CreateOptions) (T, error)
-	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
+	Patch(
+		ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string,
+	) (T, error)
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
@@ -133,7 +135,8 @@ func (t *Type[T]) prune(ctx context.Context, owner Owner, live T) error {
 }
 
 func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.DeleteOptions) error {
-	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil || t.Tracker.IsDeleted(owner.key(), t.describe(live), live.GetUID()) {
+	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil ||
+		t.Tracker.IsDeleted(owner.key(), t.describe(live), live.GetUID()) {
 		return nil
 	}
 	if err := owner.confirm(ctx); err != nil {
@@ -252,7 +255,9 @@ func (t *Type[T]) apply(ctx context.Context, owner Owner, w desiredState[T], liv
 }
 
 // write sends a patch. doing describes the attempt in errors, for example "updating".
-func (t *Type[T]) write(ctx context.Context, owner Owner, live T, kind types.PatchType, patch []byte, doing string) (T, error) {
+func (t *Type[T]) write(
+	ctx context.Context, owner Owner, live T, kind types.PatchType, patch []byte, doing string,
+) (T, error) {
 	if err := owner.confirm(ctx); err != nil {
 		return live, err
 	}

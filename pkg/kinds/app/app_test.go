@@ -34,7 +34,9 @@ func TestReconcileCreatesChildren(t *testing.T) {
 		retry  time.Duration
 	}{
 		"an image alone results in a Deployment and a Service": {
-			app: example(), writes: []string{createDeployment, createService, updateStatus}, phase: v1alpha1.AppDeploying, events: rollingOut,
+			app: example(), writes: []string{
+				createDeployment, createService, updateStatus,
+			}, phase: v1alpha1.AppDeploying, events: rollingOut,
 		},
 		"all fields result in all six children, in order": {
 			app:    example(withAllChildren),
@@ -46,8 +48,10 @@ func TestReconcileCreatesChildren(t *testing.T) {
 		},
 		"a missing Secret delays all children": {
 			app: example(withDatabase), writes: []string{updateStatus}, phase: v1alpha1.AppPending,
-			events: []string{"Normal DependencyMissing default/web: Waiting for Secret db-credentials, which the spec names, to be created."},
-			err:    "Waiting for Secret db-credentials", retry: 5 * time.Second,
+			events: []string{
+				"Normal DependencyMissing default/web: Waiting for Secret db-credentials, which the spec names, to be created.",
+			},
+			err: "Waiting for Secret db-credentials", retry: 5 * time.Second,
 		},
 		"an existing Secret delays nothing": {
 			app: example(withDatabase), others: []runtime.Object{secret("db-credentials")},
@@ -149,7 +153,9 @@ func TestReconcileRepairsRunningAppWhileSecretIsMissing(t *testing.T) {
 	controllertest.Equal(t, "writes", []string{createService, updateStatus}, r.Writes)
 	controllertest.Equal(t, "phase", v1alpha1.AppPending, f.Object().Status.Phase)
 	const waits = "DependencyMissing: Waiting for Secret db-credentials, which the spec names, to be created."
-	controllertest.Equal(t, "conditions", []string{"Degraded=False AsExpected", "Progressing=True " + waits, "Ready=False " + waits}, controllertest.Conditions(f.Object()))
+	controllertest.Equal(t, "conditions", []string{
+		"Degraded=False AsExpected", "Progressing=True " + waits, "Ready=False " + waits,
+	}, controllertest.Conditions(f.Object()))
 }
 
 // TestReconcileKeepsReplicasThatAutoscalerSets changes the replicas while a reconcile reads a Secret.
@@ -194,7 +200,9 @@ func TestEnvTakesPrecedenceOverDatabase(t *testing.T) {
 	for _, variable := range environment(app) {
 		names = append(names, variable.Name+"="+variable.Value)
 	}
-	controllertest.Equal(t, "environment", []string{"DATABASE_URL=", "PGHOST=", "PGPORT=", "PGDATABASE=", "PGPASSWORD=", "PGSSLMODE=", "PGUSER=me"}, names)
+	controllertest.Equal(t, "environment", []string{
+		"DATABASE_URL=", "PGHOST=", "PGPORT=", "PGDATABASE=", "PGPASSWORD=", "PGSSLMODE=", "PGUSER=me",
+	}, names)
 }
 
 func TestURL(t *testing.T) {

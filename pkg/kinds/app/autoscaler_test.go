@@ -21,9 +21,11 @@ import (
 
 const (
 	autoscalerAdvice = "HorizontalPodAutoscaler theirs scales Deployment web. The operator leaves the number of Pods " +
-		"to it, and spec.replicas of App web has no effect. To let the HorizontalPodAutoscaler scale the App instead, first " +
+		"to it, and spec.replicas of App web has no effect. To let the HorizontalPodAutoscaler scale the App " +
+		"instead, first " +
 		"set spec.replicas of the App to the number of Pods of the Deployment, so that no Pod ends. Then set " +
-		`spec.scaleTargetRef of the HorizontalPodAutoscaler to {"apiVersion":"windlass.dev/v1alpha1","kind":"App","name":"web"}.`
+		`spec.scaleTargetRef of the HorizontalPodAutoscaler to {"apiVersion":"windlass.dev/v1alpha1","kind":"App",` +
+		`"name":"web"}.`
 )
 
 // theirAutoscaler returns a HorizontalPodAutoscaler of somebody else. Its target is an API version, a kind and a name,

@@ -29,9 +29,13 @@ func TestRunPodUsesTheConfigMapOfTheRun(t *testing.T) {
 	app := example(withMigration, func(app *v1alpha1.App) {
 		app.Spec.Config = map[string]string{"a.conf": "b"}
 		for _, name := range []string{"web", "other"} {
-			from := &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: namedConfig(name), Key: "a.conf"}}
+			from := &corev1.EnvVarSource{
+				ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: namedConfig(name), Key: "a.conf"},
+			}
 			app.Spec.Env = append(app.Spec.Env, corev1.EnvVar{Name: strings.ToUpper(name), ValueFrom: from})
-			app.Spec.EnvFrom = append(app.Spec.EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: namedConfig(name)}})
+			app.Spec.EnvFrom = append(app.Spec.EnvFrom, corev1.EnvFromSource{
+				ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: namedConfig(name)},
+			})
 		}
 	})
 	spec := desiredRunPod(app, nil, run{"t", "c"}).Spec
@@ -51,7 +55,9 @@ func TestBeforeRolloutKeepsFilesWhileTheAppWaits(t *testing.T) {
 	f := releasedFixture(t, files("1"))
 	f.Change(func(app *v1alpha1.App) {
 		files("2")(app)
-		app.Spec.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: namedConfig("missing")}}}
+		app.Spec.EnvFrom = []corev1.EnvFromSource{
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: namedConfig("missing")}},
+		}
 	})
 	f.reconcile()
 	if !strings.HasPrefix(f.ready(), "False DependencyMissing: ") {
@@ -99,7 +105,8 @@ func TestBeforeRolloutStoresForgedPodWithinLimits(t *testing.T) {
 	f := newFixture(t, app, forged)
 	f.Reconcile()
 	stored := f.Object().Status.BeforeRolloutRuns[0]
-	controllertest.Equal(t, "digests", strings.Repeat("t", digestLength)+strings.Repeat("c", digestLength), stored.TemplateDigest+stored.CommandDigest)
+	controllertest.Equal(t, "digests", strings.Repeat("t", digestLength)+strings.Repeat("c", digestLength),
+		stored.TemplateDigest+stored.CommandDigest)
 }
 
 func TestBeforeRolloutGoesOnAlthoughAnotherChildFails(t *testing.T) {
@@ -139,7 +146,8 @@ func TestBeforeRolloutDoesNotClaimPodsOfDeletedDeployment(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.reconcile()
-	if ready := f.ready(); !strings.HasPrefix(ready, "False BeforeRolloutFailed: ") || strings.Contains(ready, "former template stay") {
+	ready := f.ready()
+	if !strings.HasPrefix(ready, "False BeforeRolloutFailed: ") || strings.Contains(ready, "former template stay") {
 		t.Errorf("the condition is %s", ready)
 	}
 }
@@ -160,7 +168,8 @@ func TestBeforeRolloutDeletesPendingPodOfFormerSpecWithoutConfigMap(t *testing.T
 	f.reconcile()
 	runs := f.Object().Status.BeforeRolloutRuns
 	controllertest.Equal(t, "runs", 3, len(runs))
-	controllertest.Equal(t, "message of the former run", "The spec changed before the command started: its ConfigMap web-before-rollout was deleted.", runs[1].Message)
+	controllertest.Equal(t, "message of the former run", "The spec changed before the command started: its ConfigMap "+
+		"web-before-rollout was deleted.", runs[1].Message)
 	controllertest.Equal(t, "UID in the status", f.run().UID, runs[0].PodUID)
 	config := kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName)
 	controllertest.Equal(t, "files", map[string]string{"a.conf": "3"}, config.Data)
@@ -208,7 +217,9 @@ func TestBeforeRolloutDoesNotWaitForAddedContainers(t *testing.T) {
 		f.endRun(step.code, "")
 		kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) {
 			pod.Status.Phase = corev1.PodRunning
-			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: "proxy", State: f.runs()})
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+				Name: "proxy", State: f.runs(),
+			})
 		})
 		f.reconcile()
 		controllertest.Equal(t, fmt.Sprintf("image after exit code %d", step.code), step.want, f.imageOf())
@@ -238,8 +249,8 @@ func (f fixture) setReady(n int32) {
 	f.changeDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas, d.Status.AvailableReplicas = n, n })
 }
 
-// pendingFixture returns a released App with another template, whose Pod for beforeRollout is pending, and whose ConfigMap
-// for that Pod somebody has deleted.
+// pendingFixture returns a released App with another template, whose Pod for beforeRollout is pending, and whose
+// ConfigMap for that Pod somebody has deleted.
 func pendingFixture(t *testing.T) fixture {
 	t.Helper()
 	f := releasedFixture(t, func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": "1"} })

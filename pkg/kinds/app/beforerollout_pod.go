@@ -45,8 +45,8 @@ func runIn(pod *corev1.Pod) run {
 // commandDigest returns a digest of spec.beforeRollout, which is not nil.
 func commandDigest(app *v1alpha1.App) string { return digestOfJSON(app.Spec.BeforeRollout) }
 
-// desiredRunPod returns the Pod that runs beforeRollout. It has the Pod template of the App, except for the command, the
-// ports, the probe, the shutdown and the name of the ConfigMap. It lacks the labels by which the Service and the
+// desiredRunPod returns the Pod that runs beforeRollout. It has the Pod template of the App, except for the command,
+// the ports, the probe, the shutdown and the name of the ConfigMap. It lacks the labels by which the Service and the
 // Deployment select the Pods of the App.
 func desiredRunPod(app *v1alpha1.App, used contents, wanted run) *corev1.Pod {
 	template := desiredDeployment(app, used).Spec.Template.DeepCopy() // it may share memory with the App
@@ -164,8 +164,8 @@ func (b *beforeRollout) ensureConfig(ctx context.Context, p *scope, pod *corev1.
 
 // keepConfig handles the deletion of the ConfigMap of a pending Pod, which cannot start without it. It creates the
 // ConfigMap again. If the Pod is of a previous run, whose files are no longer known, it returns a problem instead, so
-// that the Pod is deleted. Otherwise it returns nil. The caches may be outdated, and somebody may have removed the label
-// by which they select objects: keepConfig reads both objects from the API server first.
+// that the Pod is deleted. Otherwise it returns nil. The caches may be outdated, and somebody may have removed the
+// label by which they select objects: keepConfig reads both objects from the API server first.
 func (b *beforeRollout) keepConfig(
 	ctx context.Context, p *scope, pod *corev1.Pod, outdated bool,
 ) (*pods.Problem, error) {

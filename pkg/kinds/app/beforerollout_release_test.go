@@ -15,7 +15,10 @@ import (
 func (f fixture) deleteRunByUser() {
 	f.T.Helper()
 	uid := f.run().UID
-	if err := f.Kube.CoreV1().Pods("default").Delete(f.T.Context(), runName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil {
+	err := f.Kube.CoreV1().Pods("default").Delete(f.T.Context(), runName, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid},
+	})
+	if err != nil {
 		f.T.Fatal(err)
 	}
 }
@@ -34,7 +37,8 @@ func TestDeletedPodOfBeforeRolloutFailsTheRun(t *testing.T) {
 	f.deleteRunByUser()
 	f.Restart()
 	f.reconcile()
-	if !strings.HasPrefix(f.ready(), "False BeforeRolloutFailed: beforeRollout failed: The Pod was deleted before its command ended. ") {
+	if !strings.HasPrefix(f.ready(), "False BeforeRolloutFailed: beforeRollout failed: The Pod was deleted before "+
+		"its command ended. ") {
 		t.Errorf("the condition is %s", f.ready())
 	}
 	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.run())

@@ -102,7 +102,8 @@ const (
 func addRun(app *v1alpha1.App, pod *corev1.Pod) {
 	of, started := runIn(pod), pod.CreationTimestamp
 	added := v1alpha1.BeforeRolloutRun{
-		TemplateDigest: atMost(of.template, digestLength), CommandDigest: atMost(of.command, digestLength), PodUID: pod.UID, Phase: v1alpha1.BeforeRolloutRunning, StartTime: &started,
+		TemplateDigest: atMost(of.template, digestLength), CommandDigest: atMost(of.command, digestLength),
+		PodUID: pod.UID, Phase: v1alpha1.BeforeRolloutRunning, StartTime: &started,
 	}
 	if app.Spec.BeforeRollout != nil {
 		added.Image = atMost(runImage(app), maxImage)

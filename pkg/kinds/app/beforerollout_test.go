@@ -19,14 +19,17 @@ import (
 )
 
 const (
-	runName          = "web-before-rollout"
-	createRun        = "create pods default/" + runName
-	openRun          = "patch pods default/" + runName
-	releaseRun       = openRun
-	deleteRun        = "delete pods default/" + runName
-	patchDeployment  = "patch deployments default/web"
-	runningMessage   = "Pod web-before-rollout runs beforeRollout. The operator rolls out the Pod template after the command has succeeded. To stop the command, run `kubectl delete pod -n default web-before-rollout`; the run then counts as failed."
-	formerRunMessage = "Pod web-before-rollout runs beforeRollout for an earlier spec. The operator waits until the command ends. To stop it, run `kubectl delete pod -n default web-before-rollout`."
+	runName         = "web-before-rollout"
+	createRun       = "create pods default/" + runName
+	openRun         = "patch pods default/" + runName
+	releaseRun      = openRun
+	deleteRun       = "delete pods default/" + runName
+	patchDeployment = "patch deployments default/web"
+	runningMessage  = "Pod web-before-rollout runs beforeRollout. The operator rolls out the Pod template after the " +
+		"command has succeeded. To stop the command, run `kubectl delete pod -n default web-before-rollout`; the run " +
+		"then counts as failed."
+	formerRunMessage = "Pod web-before-rollout runs beforeRollout for an earlier spec. The operator waits until the " +
+		"command ends. To stop it, run `kubectl delete pod -n default web-before-rollout`."
 )
 
 func withMigration(app *v1alpha1.App) {
@@ -62,7 +65,9 @@ func (f fixture) endRun(code int32, log string) {
 			pod.Status.Phase = corev1.PodFailed
 		}
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: runContainer, State: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: log, FinishedAt: metav1.NewTime(f.Clock.Now())},
+			Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: code, Message: log, FinishedAt: metav1.NewTime(f.Clock.Now()),
+			},
 		}}}
 	})
 }
@@ -105,7 +110,9 @@ func TestBeforeRolloutRunsBeforeTheFirstPods(t *testing.T) {
 	controllertest.Equal(t, "condition", "False BeforeRolloutRunning: "+runningMessage, f.ready())
 	controllertest.Equal(t, "phase", v1alpha1.AppDeploying, f.Object().Status.Phase)
 	f.endRun(0, "")
-	controllertest.Equal(t, "writes after the command", []string{updateStatus, releaseRun, createDeployment, createService, updateStatus}, f.reconcile())
+	controllertest.Equal(t, "writes after the command", []string{
+		updateStatus, releaseRun, createDeployment, createService, updateStatus,
+	}, f.reconcile())
 	ran := f.Object().Status.BeforeRolloutRuns
 	controllertest.Equal(t, "runs", 1, len(ran))
 	controllertest.Equal(t, "phase of the run", v1alpha1.BeforeRolloutSucceeded, ran[0].Phase)
@@ -117,17 +124,21 @@ func TestBeforeRolloutHoldsTheTemplateAlone(t *testing.T) {
 	f.Change(func(app *v1alpha1.App) {
 		app.Spec.Image, app.Spec.Replicas, app.Spec.Config = "web:2", ptr.To[int32](3), map[string]string{"mode": "fast"}
 	})
-	f.reconcile()                                                            // until the ConfigMap of the former Pod is deleted
+	// until the ConfigMap of the former Pod is deleted
+	f.reconcile()
 	f.Remove(kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName)) // as the garbage collector does
 	f.reconcile()
 	controllertest.Equal(t, "image", "web:1", f.imageOf())
 	controllertest.Equal(t, "replicas", ptr.To[int32](3), f.deployment().Spec.Replicas)
-	controllertest.Equal(t, "files of the running Pods", "slow", kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", "web").Data["mode"])
-	controllertest.Equal(t, "files of the command", "fast", kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName).Data["mode"])
+	controllertest.Equal(t, "files of the running Pods", "slow",
+		kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", "web").Data["mode"])
+	controllertest.Equal(t, "files of the command", "fast",
+		kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName).Data["mode"])
 	f.endRun(0, "")
 	f.reconcile()
 	controllertest.Equal(t, "image after the command", "web:2", f.imageOf())
-	controllertest.Equal(t, "files after the command", "fast", kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", "web").Data["mode"])
+	controllertest.Equal(t, "files after the command", "fast",
+		kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", "web").Data["mode"])
 }
 
 func TestFailedBeforeRolloutKeepsFormerPods(t *testing.T) {
@@ -136,8 +147,10 @@ func TestFailedBeforeRolloutKeepsFormerPods(t *testing.T) {
 	f.reconcile()
 	f.endRun(3, "starting\nthere is no table orders")
 	controllertest.Equal(t, "writes", []string{updateStatus, releaseRun}, f.reconcile())
-	controllertest.Equal(t, "condition", "False BeforeRolloutFailed: beforeRollout failed: The command ended with exit code 3. The Pods of the former template stay. "+
-		"Correct the cause. The operator runs the command again after a change of beforeRollout or of the Pod template, which includes the Secrets and ConfigMaps that it uses. "+
+	controllertest.Equal(t, "condition", "False BeforeRolloutFailed: beforeRollout failed: The command ended with "+
+		"exit code 3. The Pods of the former template stay. "+
+		"Correct the cause. The operator runs the command again after a change of beforeRollout or of the Pod "+
+		"template, which includes the Secrets and ConfigMaps that it uses. "+
 		"See `kubectl logs -n default web-before-rollout`. The last line of its log: there is no table orders", f.ready())
 	controllertest.Equal(t, "phase", v1alpha1.AppFailed, f.Object().Status.Phase)
 	controllertest.Equal(t, "image", "web:1", f.imageOf())
@@ -160,9 +173,13 @@ func TestBeforeRolloutNeverRunsTwiceForOneTemplate(t *testing.T) {
 		runs int
 	}{
 		"the Pod of a run that succeeded is deleted": {func(f fixture) { f.Remove(f.run()) }, 1},
-		"only beforeRollout changes":                 {func(f fixture) { f.Change(func(app *v1alpha1.App) { app.Spec.BeforeRollout.Args = []string{"-v"} }) }, 1},
-		"the operator restarts":                      {func(f fixture) { f.Restart() }, 1},
-		"the number of Pods changes":                 {func(f fixture) { f.Change(func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](2) }) }, 1},
+		"only beforeRollout changes": {
+			func(f fixture) { f.Change(func(app *v1alpha1.App) { app.Spec.BeforeRollout.Args = []string{"-v"} }) }, 1,
+		},
+		"the operator restarts": {func(f fixture) { f.Restart() }, 1},
+		"the number of Pods changes": {
+			func(f fixture) { f.Change(func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](2) }) }, 1,
+		},
 		"the App is rolled back": {func(f fixture) {
 			f.Change(image("web:2"))
 			f.reconcile()
@@ -193,7 +210,8 @@ func TestBeforeRolloutNeverRunsTwiceForOneTemplate(t *testing.T) {
 			f.Remove(f.run())
 			f.reconcile()
 			controllertest.Equal(f.T, "image", "web:1", f.imageOf())
-			if !strings.Contains(f.ready(), "Pod web-before-rollout was deleted before the operator saw how its command ended.") {
+			if !strings.Contains(f.ready(), "Pod web-before-rollout was deleted before the operator saw how its "+
+				"command ended.") {
 				f.T.Errorf("the condition is %s", f.ready())
 			}
 		}, 2},
@@ -259,10 +277,13 @@ func TestBeforeRolloutReplacesPodThatDoesNotStart(t *testing.T) {
 	f.Change(image("web:typo"))
 	f.reconcile()
 	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) {
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: runContainer, Image: "web:typo", State: waits("ErrImagePull", "web:typo: not found")}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+			{Name: runContainer, Image: "web:typo", State: waits("ErrImagePull", "web:typo: not found")},
+		}
 	})
 	f.reconcile()
-	controllertest.Equal(t, "condition", "False ImagePullBackOff: Pod web-before-rollout, which runs beforeRollout, does not start: the image web:typo was not found in its registry. "+
+	controllertest.Equal(t, "condition", "False ImagePullBackOff: Pod web-before-rollout, which runs beforeRollout, "+
+		"does not start: the image web:typo was not found in its registry. "+
 		"See `kubectl describe pod -n default web-before-rollout`.", f.ready())
 	if !conditions.IsTrue(f.Object().Status.Conditions, conditions.Degraded) {
 		t.Error("the App is not Degraded")
@@ -270,7 +291,8 @@ func TestBeforeRolloutReplacesPodThatDoesNotStart(t *testing.T) {
 	f.Change(image("web:2"))
 	f.reconcile()
 	controllertest.Equal(t, "image of the command", "web:2", f.run().Spec.Containers[0].Image)
-	controllertest.Equal(t, "message of the run that was given up", "The spec changed before the command started: the image web:typo was not found in its registry.",
+	controllertest.Equal(t, "message of the run that was given up", "The spec changed before the command started: "+
+		"the image web:typo was not found in its registry.",
 		f.Object().Status.BeforeRolloutRuns[1].Message)
 }
 
@@ -291,7 +313,9 @@ func TestBeforeRolloutReportsRefusedPod(t *testing.T) {
 }
 
 func TestBeforeRolloutDoesNotTouchForeignPod(t *testing.T) {
-	foreign := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: runName, UID: "foreign", ResourceVersion: "3"}}
+	foreign := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: runName, UID: "foreign", ResourceVersion: "3"},
+	}
 	f := newFixture(t, example(withMigration), foreign)
 	f.Reconcile()
 	controllertest.Equal(t, "UID", foreign.UID, f.run().UID)

@@ -29,8 +29,8 @@ const (
 )
 
 // ownedBy returns the declarations of an App's children, in the order in which they are applied. The Ingress needs the
-// Service, because it must not lead to the Service of somebody else. Except for the ConfigMap, which the Deployment needs,
-// the other children need neither the Deployment nor each other.
+// Service, because it must not lead to the Service of somebody else. Except for the ConfigMap, which the Deployment
+// needs, the other children need neither the Deployment nor each other.
 func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
 	return []children.Child[*scope]{
 		run,

@@ -77,13 +77,17 @@ func TestAppWithoutDeploymentHasNoAutoscaler(t *testing.T) {
 	f := newFixture(t, app, secret("db-credentials"), foreign)
 	r := f.Reconcile()
 	controllertest.ErrorContains(t, "already exists and belongs to nobody", r.Err)
-	want := []string{createService, "create ingresses default/web", "create poddisruptionbudgets default/web", updateStatus}
+	want := []string{
+		createService, "create ingresses default/web", "create poddisruptionbudgets default/web", updateStatus,
+	}
 	controllertest.Equal(t, "writes", want, r.Writes)
 }
 
 // TestRejectedChildLeavesOtherChildrenApplied rejects each child in turn, and changes the spec of all others.
 func TestRejectedChildLeavesOtherChildrenApplied(t *testing.T) {
-	all := []string{"configmaps", "deployments", "services", "ingresses", "horizontalpodautoscalers", "poddisruptionbudgets"}
+	all := []string{
+		"configmaps", "deployments", "services", "ingresses", "horizontalpodautoscalers", "poddisruptionbudgets",
+	}
 	for rejected, waiting := range map[string][]string{
 		"configmaps": {"deployments"}, "deployments": nil, "services": {"ingresses"}, "ingresses": nil,
 		"horizontalpodautoscalers": nil, "poddisruptionbudgets": nil,
@@ -115,10 +119,13 @@ func TestAllRejectedChildrenAreReported(t *testing.T) {
 	})
 	f.Journal.FailNext("patch", "ingresses", apierrors.NewInvalid(schema.GroupKind{Kind: "Ingress"}, "web", nil))
 	r := f.Reconcile()
-	controllertest.ErrorContains(t, `updating Ingress default/web: Ingress "web" is invalid; PodDisruptionBudget default/web already exists`, r.Err)
+	controllertest.ErrorContains(t,
+		`updating Ingress default/web: Ingress "web" is invalid; PodDisruptionBudget default/web already exists`, r.Err)
 	conditions := controllertest.Conditions(f.Object())
 	for _, kind := range []string{"Ready=False NameConflict", "Degraded=True NameConflict", "Stalled=True NameConflict"} {
-		if !slices.ContainsFunc(conditions, func(c string) bool { return strings.HasPrefix(c, kind) && strings.Contains(c, "is invalid; ") }) {
+		if !slices.ContainsFunc(conditions, func(c string) bool {
+			return strings.HasPrefix(c, kind) && strings.Contains(c, "is invalid; ")
+		}) {
 			t.Errorf("no condition %s with both messages in %q", kind, conditions)
 		}
 	}

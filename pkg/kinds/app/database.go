@@ -30,7 +30,9 @@ type databases struct {
 	synced func(kind string) bool
 }
 
-func newDatabases(c kinds.Cluster, apps cache.SharedIndexInformer, hasSynced func(cache.SharedIndexInformer) bool) (*databases, error) {
+func newDatabases(
+	c kinds.Cluster, apps cache.SharedIndexInformer, hasSynced func(cache.SharedIndexInformer) bool,
+) (*databases, error) {
 	index, err := references.NewIndex(apps, "databases", func(app *v1alpha1.App) []string {
 		if app.Spec.DatabaseRef == nil {
 			return nil
@@ -56,9 +58,10 @@ func databaseOf(app *v1alpha1.App) (kind, name string) {
 // Watches implements children.Reference.
 func (d *databases) Watches() (all []controller.Reference) {
 	for kind, informer := range d.of {
-		all = append(all, controller.Reference{Informer: informer, Optional: true, Referrers: func(obj metav1.Object) []controller.Key {
-			return d.apps.Find(indexKey(kind, obj.GetNamespace(), obj.GetName()))
-		}})
+		all = append(all,
+			controller.Reference{Informer: informer, Optional: true, Referrers: func(obj metav1.Object) []controller.Key {
+				return d.apps.Find(indexKey(kind, obj.GetNamespace(), obj.GetName()))
+			}})
 	}
 	return all
 }
@@ -75,8 +78,8 @@ func (d *databases) get(app *v1alpha1.App) controller.Object {
 	return nil
 }
 
-// check returns an error if the Deployment of an App must stay as it is because of databaseRef: if the Secret belongs to
-// another database (a Stalled error), if the database was not found or is being deleted, or if the App has no
+// check returns an error if the Deployment of an App must stay as it is because of databaseRef: if the Secret belongs
+// to another database (a Stalled error), if the database was not found or is being deleted, or if the App has no
 // Deployment yet and the database is not Ready, because its Pods could not log in. inputs has the cached versions of
 // the inputs. deployed reports whether the App has a Deployment.
 //

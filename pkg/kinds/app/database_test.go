@@ -17,8 +17,11 @@ import (
 func TestReconcileRefusesSecretOfDatabaseOfAnotherKind(t *testing.T) {
 	yes := true
 	owned := func(apiVersion, kind, name string) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-credentials", Labels: map[string]string{controller.ManagedByLabel: controller.ManagedByWindlass},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: "x", Controller: &yes}}}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-credentials",
+			Labels: map[string]string{controller.ManagedByLabel: controller.ManagedByWindlass},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: apiVersion, Kind: kind, Name: name, UID: "x", Controller: &yes},
+			}}}
 	}
 	const ours = "windlass.dev/v1alpha1"
 	for name, c := range map[string]struct {
@@ -26,16 +29,29 @@ func TestReconcileRefusesSecretOfDatabaseOfAnotherKind(t *testing.T) {
 		secret *corev1.Secret
 		want   string
 	}{
-		"the Secret of the Database that the App names":                   {"Database", owned(ours, "Database", "db"), ""},
-		"the Secret of a Database, and the App names no kind":             {"", owned(ours, "Database", "db"), ""},
-		"the Secret of the ExternalDatabase that the App names":           {"ExternalDatabase", owned(ours, "ExternalDatabase", "db"), ""},
-		"the Secret of an ExternalDatabase, and the App names a Database": {"Database", owned(ours, "ExternalDatabase", "db"), "the Secret db-credentials belongs to ExternalDatabase db, but databaseRef names Database db; set databaseRef.kind to ExternalDatabase, or delete the ExternalDatabase"},
-		"the Secret of a Database, and the App names an ExternalDatabase": {"ExternalDatabase", owned(ours, "Database", "db"), "the Secret db-credentials belongs to Database db, but databaseRef names ExternalDatabase db; set databaseRef.kind to Database, or delete the Database"},
-		"a Secret without an owner":                                       {"Database", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-credentials"}}, ""},
-		"a Secret of another operator":                                    {"Database", owned("external-secrets.io/v1", "ExternalSecret", "db"), ""},
+		"the Secret of the Database that the App names":       {"Database", owned(ours, "Database", "db"), ""},
+		"the Secret of a Database, and the App names no kind": {"", owned(ours, "Database", "db"), ""},
+		"the Secret of the ExternalDatabase that the App names": {
+			"ExternalDatabase", owned(ours, "ExternalDatabase", "db"), "",
+		},
+		"the Secret of an ExternalDatabase, and the App names a Database": {
+			"Database", owned(ours, "ExternalDatabase", "db"), "the Secret db-credentials belongs to " +
+				"ExternalDatabase db, but databaseRef names Database db; set databaseRef.kind to ExternalDatabase, " +
+				"or delete the ExternalDatabase",
+		},
+		"the Secret of a Database, and the App names an ExternalDatabase": {
+			"ExternalDatabase", owned(ours, "Database", "db"), "the Secret db-credentials belongs to Database db, " +
+				"but databaseRef names ExternalDatabase db; set databaseRef.kind to Database, or delete the Database",
+		},
+		"a Secret without an owner": {
+			"Database", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-credentials"}}, "",
+		},
+		"a Secret of another operator": {"Database", owned("external-secrets.io/v1", "ExternalSecret", "db"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, example(func(app *v1alpha1.App) { app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Kind: c.kind, Name: "db"} }), c.secret,
+			f := newFixture(t, example(func(app *v1alpha1.App) {
+				app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Kind: c.kind, Name: "db"}
+			}), c.secret,
 				readyDatabase(), readyExternalDatabase())
 			controllertest.ErrorContains(t, c.want, f.Reconcile().Err)
 		})
@@ -57,7 +73,9 @@ func readyExternalDatabase() *v1alpha1.ExternalDatabase {
 // databaseSecret returns the connection Secret as the operator creates it for the Database db.
 func databaseSecret() *corev1.Secret {
 	s := managed("db-credentials")
-	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "windlass.dev/v1alpha1", Kind: "Database", Name: "db", UID: "x", Controller: ptr.To(true)}}
+	s.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "windlass.dev/v1alpha1", Kind: "Database", Name: "db", UID: "x", Controller: ptr.To(true)},
+	}
 	return s
 }
 
@@ -65,7 +83,8 @@ func TestFirstPodsWaitUntilDatabaseIsReady(t *testing.T) {
 	db := readyDatabase()
 	conditions.False(&db.Status.Conditions, conditions.Ready, "Starting", "PostgreSQL is starting.")
 	f := newFixture(t, example(withDatabase), databaseSecret(), db)
-	controllertest.ErrorContains(t, "Waiting for Database db, which databaseRef names, to become Ready (the reason of its condition Ready is Starting).", f.Reconcile().Err)
+	controllertest.ErrorContains(t, "Waiting for Database db, which databaseRef names, to become Ready (the reason "+
+		"of its condition Ready is Starting).", f.Reconcile().Err)
 	controllertest.Equal(t, "Deployment", nil, f.deployment())
 	controllertest.Equal(t, "phase", v1alpha1.AppPending, f.Object().Status.Phase)
 	kindtest.Change(f.Cluster, "default", "db", func(db *v1alpha1.Database) {
@@ -90,9 +109,13 @@ func TestAppIsNotReadyWithoutItsDatabase(t *testing.T) {
 		reason string
 	}{
 		"the Database is being deleted": {func(f fixture) {
-			kindtest.Change(f.Cluster, "default", "db", func(db *v1alpha1.Database) { db.DeletionTimestamp = ptr.To(metav1.Now()) })
+			kindtest.Change(f.Cluster, "default", "db", func(db *v1alpha1.Database) {
+				db.DeletionTimestamp = ptr.To(metav1.Now())
+			})
 		}, true, "DatabaseTerminating"},
-		"the Database is gone":                          {func(f fixture) { f.Remove(readyDatabase()) }, true, "DependencyMissing"},
+		"the Database is gone": {
+			func(f fixture) { f.Remove(readyDatabase()) }, true, "DependencyMissing",
+		},
 		"the cache of Databases has not synced":         {func(f fixture) { f.Remove(readyDatabase()) }, false, "Available"},
 		"the Database is Ready, and its cache complete": {func(fixture) {}, true, "Available"},
 	} {

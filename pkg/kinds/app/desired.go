@@ -87,8 +87,8 @@ func desiredDeployment(app *v1alpha1.App, used contents) *appsv1.Deployment {
 	return d
 }
 
-// desiredStrategy returns a rolling update in which each Pod stays until a new Pod is available. maxSurge is the default
-// of the API server. It is rounded up, so that there is always a new Pod.
+// desiredStrategy returns a rolling update in which each Pod stays until a new Pod is available. maxSurge is the
+// default of the API server. It is rounded up, so that there is always a new Pod.
 func desiredStrategy() appsv1.DeploymentStrategy {
 	return appsv1.DeploymentStrategy{
 		Type: appsv1.RollingUpdateDeploymentStrategyType,
@@ -145,9 +145,10 @@ func environment(app *v1alpha1.App) []corev1.EnvVar {
 		if slices.ContainsFunc(app.Spec.Env, func(e corev1.EnvVar) bool { return e.Name == variable.Name }) {
 			continue
 		}
-		env = append(env, corev1.EnvVar{Name: variable.Name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-			LocalObjectReference: corev1.LocalObjectReference{Name: connectionSecret(app)}, Key: variable.Key,
-		}}})
+		env = append(env,
+			corev1.EnvVar{Name: variable.Name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: connectionSecret(app)}, Key: variable.Key,
+			}}})
 	}
 	return append(env, app.Spec.Env...)
 }

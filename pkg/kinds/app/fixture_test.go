@@ -51,7 +51,11 @@ func withAllChildren(app *v1alpha1.App) {
 
 // secret returns a Secret with the given name, as a user creates it.
 func secret(name string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid"), ResourceVersion: "5"}, Data: map[string][]byte{"uri": []byte("canary")}}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, UID: types.UID(name + "-uid"), ResourceVersion: "5",
+		}, Data: map[string][]byte{"uri": []byte("canary")},
+	}
 }
 
 // managed returns a Secret with the given name and the label managed-by, as the operator creates it.
@@ -111,7 +115,9 @@ func (f fixture) rollOut() {
 func rolledOut(replicas int32) appsv1.DeploymentStatus {
 	return appsv1.DeploymentStatus{
 		Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas,
-		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}},
+		Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
+		},
 	}
 }
 

@@ -29,7 +29,9 @@ func TestOptionalSecretMissingInCacheIsReadBeforePodsAreReplaced(t *testing.T) {
 			}
 			for range 2 {
 				f.Observe()
-				if err := f.Others.ForResource(corev1.SchemeGroupVersion.WithResource("secrets")).Informer().GetStore().Replace(nil, "999"); err != nil {
+				err := f.Others.ForResource(corev1.SchemeGroupVersion.WithResource("secrets")).Informer().GetStore().
+					Replace(nil, "999")
+				if err != nil {
 					t.Fatal(err)
 				}
 				controllertest.ErrorContains(t, "", f.ReconcileAsCached().Err)
@@ -50,7 +52,9 @@ func TestSecretWhoseMetadataChangesIsReadOnceAndCausesNoWrite(t *testing.T) {
 	f := newFixture(t, example(withDatabase), secret("db-credentials"))
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	before, reads := f.deployment(), f.secretReads()
-	kindtest.Change(f.Cluster, "default", "db-credentials", func(s *corev1.Secret) { s.Annotations = map[string]string{"touched": "yes"} })
+	kindtest.Change(f.Cluster, "default", "db-credentials", func(s *corev1.Secret) {
+		s.Annotations = map[string]string{"touched": "yes"}
+	})
 	f.Observe()
 	for range 3 {
 		controllertest.ErrorContains(t, "", f.ReconcileAsCached().Err)

@@ -18,13 +18,27 @@ func TestInputsAreSecretsAndConfigMapsOfPods(t *testing.T) {
 	optional := ptr.To(true)
 	app := example(func(app *v1alpha1.App) {
 		app.Spec.Env = []corev1.EnvVar{
-			{Name: "A", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "twice"}, Optional: optional}}},
-			{Name: "B", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}},
+			{
+				Name: "A", ValueFrom: &corev1.EnvVarSource{
+					SecretKeyRef: &corev1.SecretKeySelector{
+						LocalObjectReference: corev1.LocalObjectReference{Name: "twice"}, Optional: optional,
+					},
+				},
+			},
+			{
+				Name: "B", ValueFrom: &corev1.EnvVarSource{
+					ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}},
+				},
+			},
 			{Name: "C", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 		}
 		app.Spec.EnvFrom = []corev1.EnvFromSource{
 			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "twice"}}},
-			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "maybe"}, Optional: optional}},
+			{
+				ConfigMapRef: &corev1.ConfigMapEnvSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: "maybe"}, Optional: optional,
+				},
+			},
 		}
 		app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"}
 		app.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}

@@ -32,7 +32,9 @@ func New(c kinds.Cluster, r controller.Runtime) (*controller.Controller, error) 
 }
 
 // declare returns the Kind that declares App to the engine. hasSynced reports whether a cache has synced.
-func declare(c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedIndexInformer) bool) (kind controller.Kind[*v1alpha1.App], err error) {
+func declare(
+	c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedIndexInformer) bool,
+) (kind controller.Kind[*v1alpha1.App], err error) {
 	own := c.Own.Windlass().V1alpha1().Apps()
 	apps := own.Informer()
 	inputs, err := newInputCache(c, apps)

@@ -23,7 +23,10 @@ func TestNoChildHasLabelOfApp(t *testing.T) {
 func TestChildrenHaveLabelsOfPlatform(t *testing.T) {
 	f := releasedFixture(t, withoutDatabase, func(app *v1alpha1.App) { kindtest.MakeComponent(app, "shop", "web") })
 	d, pod := f.deployment(), f.run()
-	for what, labels := range map[string]map[string]string{"Deployment": d.Labels, "template": d.Spec.Template.Labels, "Pod of beforeRollout": pod.Labels} {
-		controllertest.Equal(t, what, "shop web", labels["app.kubernetes.io/part-of"]+" "+labels["app.kubernetes.io/component"])
+	for what, labels := range map[string]map[string]string{
+		"Deployment": d.Labels, "template": d.Spec.Template.Labels, "Pod of beforeRollout": pod.Labels,
+	} {
+		controllertest.Equal(t, what, "shop web",
+			labels["app.kubernetes.io/part-of"]+" "+labels["app.kubernetes.io/component"])
 	}
 }

@@ -16,46 +16,65 @@ var (
 	messageMissing = Messages.Declare(reasonMissing, "Waiting for {objects}, which the spec names, to be created.",
 		"Create the Secret or ConfigMap, or remove its name from the spec.")
 	messageDatabaseMissing = Messages.Declare(reasonMissing,
-		"{kind} {name}, which databaseRef names, was not found, and the garbage collector deletes its Secret. Create the {kind} again, or change databaseRef.",
+		"{kind} {name}, which databaseRef names, was not found, and the garbage collector deletes its Secret. Create "+
+			"the {kind} again, or change databaseRef.",
 		"Create the database again, or change spec.databaseRef.")
 	messageOtherDatabase = Messages.Declare("DatabaseKindMismatch",
-		"the Secret {secret} belongs to {owner} {database}, but databaseRef names {kind} {name}; set databaseRef.kind to {owner}, or delete the {owner}",
+		"the Secret {secret} belongs to {owner} {database}, but databaseRef names {kind} {name}; set "+
+			"databaseRef.kind to {owner}, or delete the {owner}",
 		"Correct spec.databaseRef.")
-	messageDatabaseTerminating = Messages.Declare("DatabaseTerminating", "{kind} {name}, which databaseRef names, is being deleted. Change databaseRef, or delete the App.",
+	messageDatabaseTerminating = Messages.Declare("DatabaseTerminating", "{kind} {name}, which databaseRef names, is "+
+		"being deleted. Change databaseRef, or delete the App.",
 		"Change spec.databaseRef, or delete the App.")
-	messageDatabaseNotReady = Messages.Declare("DatabaseNotReady", "Waiting for {kind} {name}, which databaseRef names, to become Ready{reason}. Then the operator creates the Deployment.",
+	messageDatabaseNotReady = Messages.Declare("DatabaseNotReady", "Waiting for {kind} {name}, which databaseRef "+
+		"names, to become Ready{reason}. Then the operator creates the Deployment.",
 		"Wait. If the database does not become Ready, read its conditions.")
 	messageReverted = Messages.Declare("TemplateReverted",
-		"Another client changed the Pod template of Deployment {deployment}, for example with `kubectl rollout undo`. The operator reverted this change. To roll back, apply the previous manifest of App {app}.",
+		"Another client changed the Pod template of Deployment {deployment}, for example with `kubectl rollout "+
+			"undo`. The operator reverted this change. To roll back, apply the previous manifest of App {app}.",
 		"Change the App, not its Deployment.")
 	messageAutoscaler = Messages.Declare("ReplicasIgnored",
 		"HorizontalPodAutoscaler {autoscaler} scales Deployment {app}. The operator leaves the number of Pods to it, and "+
 			"spec.replicas of App {app} has no effect. To let the HorizontalPodAutoscaler scale the App instead, first set "+
 			"spec.replicas of the App to the number of Pods of the Deployment, so that no Pod ends. Then set "+
 			"spec.scaleTargetRef of the HorizontalPodAutoscaler to {target}.",
-		"Set spec.replicas of the App to the number of Pods, and then spec.scaleTargetRef of the HorizontalPodAutoscaler to the App.")
+		"Set spec.replicas of the App to the number of Pods, and then spec.scaleTargetRef of the "+
+			"HorizontalPodAutoscaler to the App.")
 	// The reason of messagePods is the reason of the problem.
-	messagePods = Messages.Declare("", "Pod {pod}, created at {time}: {problem}. {count} of {all} {which} have a problem; {ready} Pods are ready. See `{command}`.",
+	messagePods = Messages.Declare("", "Pod {pod}, created at {time}: {problem}. {count} of {all} {which} have a "+
+		"problem; {ready} Pods are ready. See `{command}`.",
 		"Correct the cause, which the table [Pods](#pods) lists.")
 
-	messageRun = Messages.Declare(reasonRun, "Pod {pod} runs beforeRollout. The operator rolls out the Pod template after the command has succeeded. To stop the command, run `kubectl delete pod -n {namespace} {pod}`; the run then counts as failed.",
+	messageRun = Messages.Declare(reasonRun, "Pod {pod} runs beforeRollout. The operator rolls out the Pod template "+
+		"after the command has succeeded. To stop the command, run `kubectl delete pod -n {namespace} {pod}`; the "+
+		"run then counts as failed.",
 		"Wait. To stop the command, delete the Pod: the run then counts as failed.")
 	messageOutdatedRun = Messages.Declare(reasonRun,
-		"Pod {pod} runs beforeRollout for an earlier spec. The operator waits until the command ends. To stop it, run `kubectl delete pod -n {namespace} {pod}`.",
+		"Pod {pod} runs beforeRollout for an earlier spec. The operator waits until the command ends. To stop it, "+
+			"run `kubectl delete pod -n {namespace} {pod}`.",
 		"Wait, or delete the Pod.")
-	messageRunDeletion = Messages.Declare(reasonRun, "Pod {pod} of the former run is being deleted. Then beforeRollout runs for the new Pod template.",
+	messageRunDeletion = Messages.Declare(reasonRun, "Pod {pod} of the former run is being deleted. Then "+
+		"beforeRollout runs for the new Pod template.",
 		"Wait. If the deletion takes long, look at the node and the finalizers of the Pod.")
-	messageRunGarbage = Messages.Declare(reasonRun, "ConfigMap {config} of the former run is being deleted. Then beforeRollout runs for the new Pod template.",
+	messageRunGarbage = Messages.Declare(reasonRun, "ConfigMap {config} of the former run is being deleted. Then "+
+		"beforeRollout runs for the new Pod template.",
 		"Wait for the garbage collector.")
-	messageRunEnded = Messages.Declare(reasonRun, "The command of beforeRollout has ended. The operator is about to go on.", "Wait.")
+	messageRunEnded = Messages.Declare(reasonRun, "The command of beforeRollout has ended. The operator is "+
+		"about to go on.", "Wait.")
 	// The reason of messageRunNotStarting is the reason of the problem.
-	messageRunNotStarting = Messages.Declare("", "Pod {pod}, which runs beforeRollout, does not start: {problem}. See `kubectl describe pod -n {namespace} {pod}`.",
+	messageRunNotStarting = Messages.Declare("", "Pod {pod}, which runs beforeRollout, does not start: {problem}. "+
+		"See `kubectl describe pod -n {namespace} {pod}`.",
 		"Correct the cause, which the table [Pods](#pods) lists.")
 	messageRunFailed = Messages.Declare("BeforeRolloutFailed",
-		"beforeRollout failed: {cause}{former} Correct the cause. The operator runs the command again after a change of beforeRollout or of the Pod template, which includes the Secrets and ConfigMaps that it uses. See `kubectl logs -n {namespace} {pod}`.",
-		"Correct the command or the template, or apply the previous manifest. To run the same command again, change beforeRollout.args or a variable in env.")
-	messageFormerStay  = Messages.Declare("", " The Pods of the former template stay.", "Nothing to do.")
-	messageRunLost     = Messages.Declare("", "Pod {pod} was deleted before the operator saw how its command ended.", "The command may have run in part: check its effects. To run it again, change beforeRollout.args or a variable in env.")
+		"beforeRollout failed: {cause}{former} Correct the cause. The operator runs the command again after a change "+
+			"of beforeRollout or of the Pod template, which includes the Secrets and ConfigMaps that it uses. See "+
+			"`kubectl logs -n {namespace} {pod}`.",
+		"Correct the command or the template, or apply the previous manifest. To run the same command again, change "+
+			"beforeRollout.args or a variable in env.")
+	messageFormerStay = Messages.Declare("", " The Pods of the former template stay.", "Nothing to do.")
+	messageRunLost    = Messages.Declare("", "Pod {pod} was deleted before the operator saw how its command ended.",
+		"The command may have run in part: check its effects. To run it again, change beforeRollout.args or a "+
+			"variable in env.")
 	messageRunReplaced = Messages.Declare("", "The spec changed before the command started: {problem}.",
 		"Nothing to do, unless you apply the earlier spec again: then also change beforeRollout.args or a variable in env.")
 	messageRunConfigMissing = Messages.Declare("ConfigMapMissing", "its ConfigMap {config} was deleted",

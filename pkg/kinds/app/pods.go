@@ -88,7 +88,8 @@ const maxImageID = 1024
 // imageID returns the image that the oldest Pod of a template runs, as its kubelet reports it, or "".
 func (c *podCache) imageID(app *v1alpha1.App, template string) string {
 	for _, pod := range c.of(app) {
-		if id := pods.StatusOf(pod, containerName).ImageID; pod.Annotations[templateAnnotation] == template && id != "" && len(id) <= maxImageID {
+		if id := pods.StatusOf(pod, containerName).ImageID; pod.Annotations[templateAnnotation] == template &&
+			id != "" && len(id) <= maxImageID {
 			return id
 		}
 	}
@@ -96,7 +97,9 @@ func (c *podCache) imageID(app *v1alpha1.App, template string) string {
 }
 
 // problemsOf returns the problems of an App's Pods, or nil: see summarize. d is its Deployment.
-func (c *podCache) problemsOf(app *v1alpha1.App, d *appsv1.Deployment, now time.Time) (found *podProblems, requeueAfter time.Duration) {
+func (c *podCache) problemsOf(
+	app *v1alpha1.App, d *appsv1.Deployment, now time.Time,
+) (found *podProblems, requeueAfter time.Duration) {
 	all := c.of(app)
 	if !slices.ContainsFunc(all, pods.HasSymptom) {
 		return nil, 0
@@ -104,7 +107,8 @@ func (c *podCache) problemsOf(app *v1alpha1.App, d *appsv1.Deployment, now time.
 	return summarize(d, all, now)
 }
 
-// podProblems describes the Pods of an App that do not run: the problem of the oldest, and how many Pods have a problem.
+// podProblems describes the Pods of an App that do not run: the problem of the oldest, and how many Pods have a
+// problem.
 type podProblems struct {
 	pods.Problem
 	pod   *corev1.Pod // the oldest Pod that has the problem
@@ -116,7 +120,9 @@ type podProblems struct {
 
 // summarize returns the problems of Pods, or nil. It prefers Pods of the newest template of the Deployment.
 // requeueAfter is positive if time alone can change the result.
-func summarize(d *appsv1.Deployment, all []*corev1.Pod, now time.Time) (found *podProblems, requeueAfter time.Duration) {
+func summarize(
+	d *appsv1.Deployment, all []*corev1.Pod, now time.Time,
+) (found *podProblems, requeueAfter time.Duration) {
 	newest, former, ready := &podProblems{which: "new Pods"}, &podProblems{which: "former Pods"}, 0
 	for _, pod := range all {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
@@ -164,8 +170,8 @@ func (t *podProblems) note(before *metav1.Condition) controller.Note {
 	return controller.Note{Reason: t.Reason, Message: t.WithWords(message, ptr.Deref(before, metav1.Condition{}).Message)}
 }
 
-// roundedDown formats a number of Pods: up to 3 exactly, and above that as a power of two with "+". Many Pods of a large
-// App are created, and fail, one after the other, and the status is not written for each of them.
+// roundedDown formats a number of Pods: up to 3 exactly, and above that as a power of two with "+". Many Pods of a
+// large App are created, and fail, one after the other, and the status is not written for each of them.
 func roundedDown(count int) string {
 	if count <= 3 {
 		return fmt.Sprint(count)
@@ -177,15 +183,16 @@ func roundedDown(count int) string {
 	return fmt.Sprintf("%d+", power)
 }
 
-// describe returns the Summary of an App whose Deployment has the given summary, and whose Pods have problems. If enough
-// Pods are available, the problems do not matter. But without a probe, a container is available for a moment between
-// two crashes: an App that is not Ready becomes Ready only after its containers have settled.
-// needed is the number of Pods that have to be available.
+// describe returns the Summary of an App whose Deployment has the given summary, and whose Pods have problems. If
+// enough Pods are available, the problems do not matter. But without a probe, a container is available for a moment
+// between two crashes: an App that is not Ready becomes Ready only after its containers have settled. needed is the
+// number of Pods that have to be available.
 func (t *podProblems) describe(app *v1alpha1.App, s controller.Summary, needed int32) controller.Summary {
 	before := conditions.Find(app.Status.Conditions, conditions.Ready)
 	note := t.note(before)
 	switch {
-	case s.State == controller.StateReady && (t.Reason != pods.ReasonCrashing || before == nil || before.Status == metav1.ConditionTrue || t.ready >= int(needed)):
+	case s.State == controller.StateReady && (t.Reason != pods.ReasonCrashing || before == nil ||
+		before.Status == metav1.ConditionTrue || t.ready >= int(needed)):
 		return s
 	case s.State == controller.StateStalled, s.State == controller.StateDegraded:
 		s.Message += " " + note.Message

@@ -22,7 +22,9 @@ func podOf(d *appsv1.Deployment, name string, status corev1.PodStatus) *corev1.P
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.Namespace, Name: name, Labels: d.Spec.Template.Labels, Annotations: d.Spec.Template.Annotations,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: d.Name + "-1", Controller: ptr.To(true)}},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: d.Name + "-1", Controller: ptr.To(true)},
+			},
 		},
 		Status: status,
 	}
@@ -35,8 +37,10 @@ func container(state corev1.ContainerState, last corev1.ContainerState, restarts
 		ready = corev1.ConditionTrue
 	}
 	return corev1.PodStatus{
-		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}},
-		ContainerStatuses: []corev1.ContainerStatus{{Name: containerName, Image: "web:1", State: state, LastTerminationState: last, RestartCount: restarts}},
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}},
+		ContainerStatuses: []corev1.ContainerStatus{
+			{Name: containerName, Image: "web:1", State: state, LastTerminationState: last, RestartCount: restarts},
+		},
 	}
 }
 
@@ -71,19 +75,30 @@ func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 	}{
 		"an image that does not exist": {
 			container(waits("ErrImagePull", "web:1: not found"), corev1.ContainerState{}, 0), "ImagePullBackOff",
-			"the image web:1 was not found in its registry. 1 of 1 new Pods have a problem; 0 Pods are ready. See `kubectl describe pod -n default web-1-a`.", "Failed",
+			"the image web:1 was not found in its registry. 1 of 1 new Pods have a problem; 0 Pods are ready. See " +
+				"`kubectl describe pod -n default web-1-a`.", "Failed",
 		},
 		"an image that runs as root": {
-			container(waits("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"), corev1.ContainerState{}, 0), "CreateContainerConfigError",
+			container(waits("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"),
+				corev1.ContainerState{}, 0), "CreateContainerConfigError",
 			"container has runAsNonRoot and image will run as root. 1 of 1 new Pods", "Failed",
 		},
 		"a container that crashes": {
 			container(waits("CrashLoopBackOff", ""), crashed("starting\npanic: no DATABASE_URL\n"), 4), "CrashLoopBackOff",
-			"the container ended with exit code 3. 1 of 1 new Pods have a problem; 0 Pods are ready. See `kubectl logs -n default web-1-a --previous`. The last line of its log: panic: no DATABASE_URL", "Failed",
+			"the container ended with exit code 3. 1 of 1 new Pods have a problem; 0 Pods are ready. See `kubectl " +
+				"logs -n default web-1-a --previous`. The last line of its log: panic: no DATABASE_URL", "Failed",
 		},
 		"an unschedulable Pod": {
-			corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}},
-			"Unschedulable", "the scheduler found no node for it. 1 of 1 new Pods have a problem; 0 Pods are ready. See `kubectl describe pod -n default web-1-a`. The scheduler says: 0/3 nodes are available.", "Deploying",
+			corev1.PodStatus{
+				Conditions: []corev1.PodCondition{
+					{
+						Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable",
+						Message: "0/3 nodes are available",
+					},
+				},
+			},
+			"Unschedulable", "the scheduler found no node for it. 1 of 1 new Pods have a problem; 0 Pods are ready. " +
+				"See `kubectl describe pod -n default web-1-a`. The scheduler says: 0/3 nodes are available.", "Deploying",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +108,8 @@ func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 			controllertest.ErrorContains(t, "", r.Err)
 			app := f.Object()
 			controllertest.Equal(t, "phase", c.phase, app.Status.Phase)
-			if len(r.Events) != 1 || !strings.HasPrefix(r.Events[0], "Warning "+c.reason+" ") || !strings.Contains(r.Events[0], c.message) {
+			if len(r.Events) != 1 || !strings.HasPrefix(r.Events[0], "Warning "+c.reason+" ") ||
+				!strings.Contains(r.Events[0], c.message) {
 				t.Errorf("the events are %q, wanted a Warning %s with %q", r.Events, c.reason, c.message)
 			}
 			controllertest.Equal(t, "writes of the next reconcile", nil, f.Reconcile().Writes)
@@ -155,7 +171,9 @@ func TestAppIsReadyOnceCrashedContainerRuns(t *testing.T) {
 	f := rollingFixture(t)
 	f.Store(podOf(f.deployment(), "web-1-a", container(waits("CrashLoopBackOff", ""), crashed("no database"), 2)))
 	f.Reconcile()
-	kindtest.Change(f.Cluster, "default", "web-1-a", func(p *corev1.Pod) { p.Status = container(f.runs(), crashed("no database"), 3) })
+	kindtest.Change(f.Cluster, "default", "web-1-a", func(p *corev1.Pod) {
+		p.Status = container(f.runs(), crashed("no database"), 3)
+	})
 	f.rollOut()
 	controllertest.Equal(t, "RequeueAfter right after the restart", 30*time.Second, f.Reconcile().Result.RequeueAfter)
 	f.Clock.Step(30 * time.Second)
@@ -167,19 +185,30 @@ func TestCrashLoopAfterDeadlineCostsNoStatusWrites(t *testing.T) {
 	f := rollingFixture(t)
 	f.Store(podOf(f.deployment(), "web-1-a", container(waits("CrashLoopBackOff", ""), crashed("no database"), 2)))
 	f.changeDeployment(func(d *appsv1.Deployment) {
-		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: "It timed out."}}
+		d.Status.Conditions = []appsv1.DeploymentCondition{
+			{
+				Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",
+				Message: "It timed out.",
+			},
+		}
 	})
 	f.Reconcile()
 	ready := conditions.Find(f.Object().Status.Conditions, conditions.Ready)
-	if ready.Reason != "ProgressDeadlineExceeded" || !strings.HasPrefix(ready.Message, "It timed out. Pod web-1-a, ") || !strings.HasSuffix(ready.Message, "The last line of its log: no database") {
+	if ready.Reason != "ProgressDeadlineExceeded" || !strings.HasPrefix(ready.Message, "It timed out. Pod web-1-a, ") ||
+		!strings.HasSuffix(ready.Message, "The last line of its log: no database") {
 		t.Errorf("the condition Ready is %+v", ready)
 	}
-	kindtest.Change(f.Cluster, "default", "web-1-a", func(p *corev1.Pod) { p.Status.ContainerStatuses[0].LastTerminationState = crashed("still no database") })
+	kindtest.Change(f.Cluster, "default", "web-1-a", func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].LastTerminationState = crashed("still no database")
+	})
 	controllertest.Equal(t, "writes for the next crash", nil, f.Reconcile().Writes)
-	kindtest.Change(f.Cluster, "default", "web-1-a", func(p *corev1.Pod) { p.Status = container(f.runs(), crashed("still no database"), 3) })
+	kindtest.Change(f.Cluster, "default", "web-1-a", func(p *corev1.Pod) {
+		p.Status = container(f.runs(), crashed("still no database"), 3)
+	})
 	f.rollOut()
 	f.Reconcile()
-	controllertest.Equal(t, "reason while the container runs for a moment", "CrashLoopBackOff", conditions.Find(f.Object().Status.Conditions, conditions.Ready).Reason)
+	controllertest.Equal(t, "reason while the container runs for a moment", "CrashLoopBackOff",
+		conditions.Find(f.Object().Status.Conditions, conditions.Ready).Reason)
 }
 
 func TestReadyAppStaysReadyWhileContainerRestarts(t *testing.T) {
@@ -201,12 +230,17 @@ func TestProblemsOfPodsOfNewestTemplateComeFirst(t *testing.T) {
 	}
 	deleted := podOf(d, "deleted", pull)
 	deleted.DeletionTimestamp = ptr.To(metav1.NewTime(now))
-	all := []*corev1.Pod{former(podOf(d, "former-1", pull)), former(podOf(d, "former-2", running)), podOf(d, "new-1", running), podOf(d, "new-2", pull), podOf(d, "new-3", pull), deleted}
+	all := []*corev1.Pod{
+		former(podOf(d, "former-1", pull)), former(podOf(d, "former-2", running)), podOf(d, "new-1", running),
+		podOf(d, "new-2", pull), podOf(d, "new-3", pull), deleted,
+	}
 	found, _ := summarize(d, all, now)
 	controllertest.Equal(t, "Pod", "new-2", found.pod.Name)
-	controllertest.Equal(t, "numbers", "2 of 3 new Pods, 2 ready", fmt.Sprintf("%d of %d %s, %d ready", found.count, found.among, found.which, found.ready))
+	controllertest.Equal(t, "numbers", "2 of 3 new Pods, 2 ready",
+		fmt.Sprintf("%d of %d %s, %d ready", found.count, found.among, found.which, found.ready))
 	found, _ = summarize(d, all[:3], now)
-	controllertest.Equal(t, "numbers without a problem of a new Pod", "1 of 2 former Pods, 2 ready", fmt.Sprintf("%d of %d %s, %d ready", found.count, found.among, found.which, found.ready))
+	controllertest.Equal(t, "numbers without a problem of a new Pod", "1 of 2 former Pods, 2 ready",
+		fmt.Sprintf("%d of %d %s, %d ready", found.count, found.among, found.which, found.ready))
 	found, _ = summarize(d, all[1:3], now)
 	controllertest.Equal(t, "problems if there are none", nil, found)
 }

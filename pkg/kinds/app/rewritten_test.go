@@ -24,7 +24,8 @@ func TestImageThatPolicyChangesIsWrittenOnce(t *testing.T) {
 	})
 	f.Kube.PrependReactor("patch", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		patch := action.(clienttesting.PatchAction).GetPatch()
-		copy(patch, bytes.ReplaceAll(patch, []byte(`"image":"web:`), []byte(`"image":"mir:`))) // not in the record, whose quotes are escaped
+		// not in the record, whose quotes are escaped
+		copy(patch, bytes.ReplaceAll(patch, []byte(`"image":"web:`), []byte(`"image":"mir:`)))
 		return false, nil, nil
 	})
 	settle := func() (writes, events []string) {

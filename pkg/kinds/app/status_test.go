@@ -23,9 +23,15 @@ func TestAutoscaledAppStaysReadyWhileItScalesUp(t *testing.T) {
 		change func(*appsv1.Deployment)
 		phase  v1alpha1.AppPhase
 	}{
-		"an App without an autoscaler needs all Pods":          {example(), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, v1alpha1.AppDeploying},
-		"an App with an autoscaler needs its minimum of Pods":  {example(autoscaled), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, v1alpha1.AppReady},
-		"an App with fewer Pods than its minimum is Deploying": {example(autoscaled), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }, v1alpha1.AppDeploying},
+		"an App without an autoscaler needs all Pods": {
+			example(), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, v1alpha1.AppDeploying,
+		},
+		"an App with an autoscaler needs its minimum of Pods": {
+			example(autoscaled), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 3 }, v1alpha1.AppReady,
+		},
+		"an App with fewer Pods than its minimum is Deploying": {
+			example(autoscaled), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }, v1alpha1.AppDeploying,
+		},
 		"an App whose autoscaler may not create more Pods is Ready": {example(autoscaled), 6, func(d *appsv1.Deployment) {
 			refusePods(d)
 			d.Status.AvailableReplicas = 4
@@ -36,7 +42,11 @@ func TestAutoscaledAppStaysReadyWhileItScalesUp(t *testing.T) {
 		}, v1alpha1.AppFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: appsv1.DeploymentSpec{Replicas: &c.wanted}, Status: rolledOut(c.wanted)}
+			d := &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Generation: 1}, Spec: appsv1.DeploymentSpec{
+					Replicas: &c.wanted,
+				}, Status: rolledOut(c.wanted),
+			}
 			d.Status.ObservedGeneration = 1
 			c.change(d)
 			controllertest.Equal(t, "phase", c.phase, phaseOf(rolloutWith(d, neededBy(c.app, d, nil))))

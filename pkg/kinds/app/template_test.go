@@ -76,16 +76,20 @@ func TestKeepTemplate(t *testing.T) {
 		"a template of this version stays if the record is missing": {
 			live: byThisVersion, drift: func(d *appsv1.Deployment) { d.Annotations = nil },
 		},
-		"a template of this version is corrected even if the record is missing": {live: byThisVersion, drift: func(d *appsv1.Deployment) {
-			d.Annotations, d.Spec.Template.Spec.AutomountServiceAccountToken = nil, nil
-		}},
-		"a template of this version is corrected even if the record is forged": {live: byThisVersion, drift: func(d *appsv1.Deployment) {
-			d.Annotations[children.RecordAnnotation] = strings.ReplaceAll(d.Annotations[children.RecordAnnotation], d.Spec.Template.Annotations[templateAnnotation], strings.Repeat("x", 100))
-		}},
-		"a template of this version gets the labels of the Platform with each change": {live: byThisVersion, change: func(app *v1alpha1.App) {
-			app.Spec.Image = "web:2"
-			kindtest.MakeComponent(app, "shop", "web")
-		}},
+		"a template of this version is corrected even if the record is missing": {live: byThisVersion,
+			drift: func(d *appsv1.Deployment) {
+				d.Annotations, d.Spec.Template.Spec.AutomountServiceAccountToken = nil, nil
+			}},
+		"a template of this version is corrected even if the record is forged": {live: byThisVersion,
+			drift: func(d *appsv1.Deployment) {
+				d.Annotations[children.RecordAnnotation] = strings.ReplaceAll(d.Annotations[children.RecordAnnotation],
+					d.Spec.Template.Annotations[templateAnnotation], strings.Repeat("x", 100))
+			}},
+		"a template of this version gets the labels of the Platform with each change": {live: byThisVersion,
+			change: func(app *v1alpha1.App) {
+				app.Spec.Image = "web:2"
+				kindtest.MakeComponent(app, "shop", "web")
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := example()
@@ -112,7 +116,9 @@ func TestKeepTemplate(t *testing.T) {
 func TestStatusNamesLastAvailableTemplate(t *testing.T) {
 	f := readyFixture(t)
 	first := f.Object().Status
-	controllertest.Equal(t, "last available template", &v1alpha1.AvailableTemplate{TemplateDigest: first.TemplateDigest, Image: "web:1"}, first.LastAvailable)
+	controllertest.Equal(t, "last available template", &v1alpha1.AvailableTemplate{
+		TemplateDigest: first.TemplateDigest, Image: "web:1",
+	}, first.LastAvailable)
 	f.Change(func(app *v1alpha1.App) { app.Spec.Image = "web:2" })
 	f.Reconcile()
 	during := f.Object().Status
@@ -139,7 +145,8 @@ func TestLabelOfPlatformReplacesNoPod(t *testing.T) {
 	controllertest.Equal(t, "template", before, f.deployment().Spec.Template)
 	f.Change(func(app *v1alpha1.App) { app.Spec.Image = "web:2" })
 	f.Reconcile()
-	controllertest.Equal(t, "label of the next template", "web", f.deployment().Spec.Template.Labels["app.kubernetes.io/component"])
+	controllertest.Equal(t, "label of the next template", "web",
+		f.deployment().Spec.Template.Labels["app.kubernetes.io/component"])
 }
 
 func TestTemplateChangedByOthersIsChangedBackWithWarning(t *testing.T) {
@@ -156,7 +163,9 @@ func TestTemplateChangedByOthersIsChangedBackWithWarning(t *testing.T) {
 			f.changeDeployment(change)
 			r := f.Reconcile()
 			controllertest.Equal(t, "template", before, f.deployment().Spec.Template)
-			want := "Warning TemplateReverted default/web: Another client changed the Pod template of Deployment web, for example with `kubectl rollout undo`. The operator reverted this change. To roll back, apply the previous manifest of App web."
+			want := "Warning TemplateReverted default/web: Another client changed the Pod template of Deployment " +
+				"web, for example with `kubectl rollout undo`. The operator reverted this change. To roll back, " +
+				"apply the previous manifest of App web."
 			if len(r.Events) == 0 || r.Events[0] != want {
 				t.Errorf("the events are %q, wanted %q first", r.Events, want)
 			}

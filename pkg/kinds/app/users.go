@@ -83,16 +83,17 @@ func (u *Users) deploysFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
 	})
 }
 
-// hasReplaced reports whether the controller of Deployments has replaced all Pods of former templates. The status of the
-// Deployment also counts Pods that are not in the cache, such as those from which another client has removed
+// hasReplaced reports whether the controller of Deployments has replaced all Pods of former templates. The status of
+// the Deployment also counts Pods that are not in the cache, such as those from which another client has removed
 // ManagedByLabel.
 func hasReplaced(d *appsv1.Deployment) bool {
 	s := d.Status
-	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == s.Replicas && s.UnavailableReplicas == 0 && ptr.Deref(s.TerminatingReplicas, 0) == 0
+	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == s.Replicas && s.UnavailableReplicas == 0 &&
+		ptr.Deref(s.TerminatingReplicas, 0) == 0
 }
 
-// deploysCurrent reports whether the template of a Deployment is for the current content of a Secret, or does not use the
-// Secret.
+// deploysCurrent reports whether the template of a Deployment is for the current content of a Secret, or does not use
+// the Secret.
 func deploysCurrent(d *appsv1.Deployment, secret *corev1.Secret) bool {
 	all := contentsIn(d)
 	if all == nil || all.digest() != d.Spec.Template.Annotations[digestAnnotation] {

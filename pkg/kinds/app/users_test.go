@@ -19,7 +19,8 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
-// rotated returns the Secret db-credentials with another content than the Secret of readyFixture, rotated at the given time.
+// rotated returns the Secret db-credentials with another content than the Secret of readyFixture, rotated at the given
+// time.
 func rotated(at time.Time) *corev1.Secret {
 	s := secret("db-credentials")
 	s.ResourceVersion, s.Data = "6", map[string][]byte{"uri": []byte("of the next generation")}
@@ -32,9 +33,13 @@ func podUsing(digest string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: "web-1-a",
-			Labels:          map[string]string{"app.kubernetes.io/name": "app", appLabel: "web", "app.kubernetes.io/managed-by": "windlass"},
-			Annotations:     map[string]string{digestAnnotation: digest},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "rs-uid", Controller: ptr.To(true)}},
+			Labels: map[string]string{
+				"app.kubernetes.io/name": "app", appLabel: "web", "app.kubernetes.io/managed-by": "windlass",
+			},
+			Annotations: map[string]string{digestAnnotation: digest},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "rs-uid", Controller: ptr.To(true)},
+			},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
@@ -47,8 +52,11 @@ func podUsing(digest string, changes ...func(*corev1.Pod)) *corev1.Pod {
 // runningMigration returns the Pod that runs beforeRollout of App web since a time.
 func runningMigration(since time.Time) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-before-rollout", CreationTimestamp: metav1.NewTime(since), Labels: map[string]string{"app.kubernetes.io/managed-by": "windlass"}},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "web-before-rollout", CreationTimestamp: metav1.NewTime(since),
+			Labels: map[string]string{"app.kubernetes.io/managed-by": "windlass"},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 }
 
@@ -110,11 +118,19 @@ func TestUsersOfFormerContent(t *testing.T) {
 			f.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) })
 			f.Store(rotated(now))
 		}, want: user},
-		"an App whose Deployment was not observed":          {prepare: unseen(func(d *appsv1.Deployment) { d.Status.ObservedGeneration, d.Generation = 1, 2 }), want: user},
-		"an App whose Deployment has not replaced all Pods": {prepare: unseen(func(d *appsv1.Deployment) { d.Status.Replicas++ }), want: user},
-		"an App whose new Pods are not available":           {prepare: unseen(func(d *appsv1.Deployment) { d.Status.UnavailableReplicas = 1 }), want: user},
-		"an App with Pods that are terminating":             {prepare: unseen(func(d *appsv1.Deployment) { d.Status.TerminatingReplicas = ptr.To[int32](1) }), want: user},
-		"not an App without a Deployment and Pods":          {prepare: func(f fixture) { f.Remove(f.deployment()) }, want: none},
+		"an App whose Deployment was not observed": {
+			prepare: unseen(func(d *appsv1.Deployment) { d.Status.ObservedGeneration, d.Generation = 1, 2 }), want: user,
+		},
+		"an App whose Deployment has not replaced all Pods": {
+			prepare: unseen(func(d *appsv1.Deployment) { d.Status.Replicas++ }), want: user,
+		},
+		"an App whose new Pods are not available": {
+			prepare: unseen(func(d *appsv1.Deployment) { d.Status.UnavailableReplicas = 1 }), want: user,
+		},
+		"an App with Pods that are terminating": {
+			prepare: unseen(func(d *appsv1.Deployment) { d.Status.TerminatingReplicas = ptr.To[int32](1) }), want: user,
+		},
+		"not an App without a Deployment and Pods": {prepare: func(f fixture) { f.Remove(f.deployment()) }, want: none},
 		"an App without a Deployment whose Pods are left": {prepare: func(f fixture) {
 			f.Store(podUsing("any"))
 			f.Remove(f.deployment())
@@ -142,7 +158,9 @@ func TestUsersOfFormerContent(t *testing.T) {
 			edited.Annotations[credentials.RotatedAtAnnotation] = "theirs"
 			f.Store(edited)
 		}, want: user},
-		"not an App that does not refer to the Secret": {changes: []func(*v1alpha1.App){func(app *v1alpha1.App) { app.Spec.DatabaseRef = nil }},
+		"not an App that does not refer to the Secret": {changes: []func(*v1alpha1.App){
+			func(app *v1alpha1.App) { app.Spec.DatabaseRef = nil },
+		},
 			prepare: func(f fixture) { f.Store(rotated(now)) }, want: none},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +171,8 @@ func TestUsersOfFormerContent(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.Observe()
-			controllertest.Equal(t, "users", c.want, users.Former(kindtest.Get[*corev1.Secret](f.Cluster, "default", "db-credentials")))
+			controllertest.Equal(t, "users", c.want,
+				users.Former(kindtest.Get[*corev1.Secret](f.Cluster, "default", "db-credentials")))
 		})
 	}
 }
@@ -177,7 +196,8 @@ func TestUsersAreSorted(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.Sort(want)
-	controllertest.Equal(t, "users", want, users.Former(kindtest.Get[*corev1.Secret](f.Cluster, "default", "db-credentials")))
+	controllertest.Equal(t, "users", want,
+		users.Former(kindtest.Get[*corev1.Secret](f.Cluster, "default", "db-credentials")))
 }
 
 func TestUsersAreUnknownUntilCachesHaveSynced(t *testing.T) {

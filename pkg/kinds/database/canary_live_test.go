@@ -27,12 +27,13 @@ import (
 	"windlass.dev/windlass/test/postgres"
 )
 
-// logEverything makes the server log each statement in all ways: before it runs, with its parse trees, with its duration,
-// and again with each message that it causes. The script must not depend on password_encryption either.
+// logEverything makes the server log each statement in all ways: before it runs, with its parse trees, with its
+// duration, and again with each message that it causes. The script must not depend on password_encryption either.
 func logEverything(db *v1alpha1.Database) {
 	db.Spec.Parameters = map[string]v1alpha1.ParameterValue{
-		"log_statement": "all", "log_min_duration_statement": "0", "log_min_error_statement": "debug5", "log_min_messages": "debug5",
-		"log_connections": "on", "debug_print_parse": "on", "password_encryption": "md5",
+		"log_statement": "all", "log_min_duration_statement": "0", "log_min_error_statement": "debug5",
+		"log_min_messages": "debug5",
+		"log_connections":  "on", "debug_print_parse": "on", "password_encryption": "md5",
 	}
 }
 
@@ -43,9 +44,13 @@ const (
 	containerLog      = "the log of the container"
 )
 
-// forms returns the texts that reveal a password: its first and last characters, and its beginning in base64 and in hex.
+// forms returns the texts that reveal a password: its first and last characters, and its beginning in base64 and in
+// hex.
 func forms(password string) []string {
-	return []string{password[:12], password[len(password)-12:], base64.StdEncoding.EncodeToString([]byte(password[:9])), hex.EncodeToString([]byte(password[:8]))}
+	return []string{
+		password[:12], password[len(password)-12:], base64.StdEncoding.EncodeToString([]byte(password[:9])),
+		hex.EncodeToString([]byte(password[:8])),
+	}
 }
 
 // find returns the forms of passwords that the places contain, for each place that has any.
@@ -67,17 +72,20 @@ func find(places map[string]string, passwords []string) map[string][]string {
 	return found
 }
 
-// placesOf returns what the Pod leaves after its container has ended: what its processes show, its log, and the files of
-// its volumes. It leaves out the mounted Secret, and the passwords in the script's copy of the Secret, which is in memory.
+// placesOf returns what the Pod leaves after its container has ended: what its processes show, its log, and the files
+// of its volumes. It leaves out the mounted Secret, and the passwords in the script's copy of the Secret, which is in
+// memory.
 func placesOf(t *testing.T, s *liveServer) map[string]string {
 	t.Helper()
 	places := map[string]string{
-		watchedProcesses: s.running.Seen(), recordedProcesses: s.pod.Recorded(t), containerLog: s.running.Log(), "the termination message": s.pod.TerminationMessage(),
+		watchedProcesses: s.running.Seen(), recordedProcesses: s.pod.Recorded(t), containerLog: s.running.Log(),
+		"the termination message": s.pod.TerminationMessage(),
 	}
 	secret := filepath.Join(s.pod.Path(sharedVolume), "windlass", "settings")
 	for _, volume := range []string{dataVolume, runVolume, sharedVolume} {
 		err := filepath.WalkDir(s.pod.Path(volume), func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || !entry.Type().IsRegular() || filepath.Dir(path) == secret && strings.HasSuffix(path, passwordSuffix) {
+			if err != nil || !entry.Type().IsRegular() || filepath.Dir(path) == secret &&
+				strings.HasSuffix(path, passwordSuffix) {
 				return err
 			}
 			text, err := os.ReadFile(path)
@@ -137,7 +145,8 @@ func (c *canaryDatabase) untilAccepted(t *testing.T) {
 	t.Helper()
 	c.until(t, "the server to accept the login in the Secret", func() bool {
 		secret := c.fixture.secret()
-		return c.loginFails(t, string(secret.Data[credentials.KeyUsername]), string(secret.Data[credentials.KeyPassword])) == ""
+		return c.loginFails(t, string(secret.Data[credentials.KeyUsername]),
+			string(secret.Data[credentials.KeyPassword])) == ""
 	})
 	c.passwords = append(c.passwords, c.password())
 }
@@ -167,8 +176,8 @@ func (c *canaryDatabase) rotateLogin(t *testing.T, n int) {
 	c.untilAccepted(t)
 }
 
-// mountWith mounts settings that the operator would not write, and waits until the log says what the script or the server
-// does with them. The next change of the operator replaces them.
+// mountWith mounts settings that the operator would not write, and waits until the log says what the script or the
+// server does with them. The next change of the operator replaces them.
 func (c *canaryDatabase) mountWith(t *testing.T, data map[string]string, want string) {
 	t.Helper()
 	settings := c.fixture.settings()
@@ -189,12 +198,15 @@ func (c *canaryDatabase) untilLogged(t *testing.T, want string) {
 func (c *canaryDatabase) placesOfOperator(t *testing.T) map[string]string {
 	t.Helper()
 	objects := map[string]any{
-		"the Database": c.Object(), "the StatefulSet": c.statefulSet(), "the claim": c.claim(), "the metadata of the connection Secret": c.fixture.secret().ObjectMeta,
-		"the Service": kindtest.Get[*corev1.Service](c.Cluster, "default", "shop"), "the Pod": kindtest.Get[*corev1.Pod](c.Cluster, "default", "shop-0"),
-		"the metadata of the settings Secret": c.fixture.settings().ObjectMeta,
+		"the Database": c.Object(), "the StatefulSet": c.statefulSet(), "the claim": c.claim(),
+		"the metadata of the connection Secret": c.fixture.secret().ObjectMeta,
+		"the Service":                           kindtest.Get[*corev1.Service](c.Cluster, "default", "shop"),
+		"the Pod":                               kindtest.Get[*corev1.Pod](c.Cluster, "default", "shop-0"),
+		"the metadata of the settings Secret":   c.fixture.settings().ObjectMeta,
 	}
 	places := map[string]string{
-		"the log of the operator": c.output.String(), "the Events": strings.Join(c.Events.Events(), "\n"), "the requests": strings.Join(c.Journal.Writes(), "\n"),
+		"the log of the operator": c.output.String(), "the Events": strings.Join(c.Events.Events(), "\n"),
+		"the requests":   strings.Join(c.Journal.Writes(), "\n"),
 		"all conditions": strings.Join(slices.Sorted(maps.Keys(c.conditions)), "\n"),
 	}
 	for name, object := range objects {
@@ -221,8 +233,10 @@ func TestPasswordsAppearOnlyInSecrets(t *testing.T) {
 	t.Parallel()
 	c := newCanaryDatabase(t)
 	edits := map[bool][]string{
-		false: {"canary-that-a-user-has-set-5e1f", `canary-that-is-odd-' '' " \ \' $PATH $(PGDATA) %s %d %n ; -- $1 ${HOME} ä-9c2d`},
-		true:  {"canary-after-a-rotation-03aa", "canary-that-is-long-" + strings.Repeat("0123456789", 9000) + "-77be"},
+		false: {
+			"canary-that-a-user-has-set-5e1f", `canary-that-is-odd-' '' " \ \' $PATH $(PGDATA) %s %d %n ; -- $1 ${HOME} ä-9c2d`,
+		},
+		true: {"canary-after-a-rotation-03aa", "canary-that-is-long-" + strings.Repeat("0123456789", 9000) + "-77be"},
 	}
 	for n, rotated := range []bool{false, true} {
 		if rotated {
@@ -235,7 +249,8 @@ func TestPasswordsAppearOnlyInSecrets(t *testing.T) {
 	}
 	c.rotateLogin(t, 2)
 	c.passwords = append(c.passwords, "canary-that-is-wrong-4b1d")
-	if why := c.loginFails(t, string(c.fixture.secret().Data[credentials.KeyUsername]), "canary-that-is-wrong-4b1d"); !strings.Contains(why, "28P01") {
+	why := c.loginFails(t, string(c.fixture.secret().Data[credentials.KeyUsername]), "canary-that-is-wrong-4b1d")
+	if !strings.Contains(why, "28P01") {
 		t.Errorf("with a wrong password, a login says %q", why)
 	}
 
@@ -245,7 +260,8 @@ func TestPasswordsAppearOnlyInSecrets(t *testing.T) {
 	c.until(t, "the operator to refuse the password", func() bool { return c.reason() == "InvalidPassword" })
 	key := "alternate2" + passwordSuffix
 	c.mountWith(t, map[string]string{key: "canary-with-a-line-break-e0c3\n"}, "has a control character")
-	c.mountWith(t, map[string]string{key: "canary-that-fails-with-an-attribute-11d4", keyAttributes: "NOSUCHATTRIBUTE"}, `unrecognized role option "nosuchattribute"`)
+	c.mountWith(t, map[string]string{key: "canary-that-fails-with-an-attribute-11d4", keyAttributes: "NOSUCHATTRIBUTE"},
+		`unrecognized role option "nosuchattribute"`)
 	c.passwords = append(c.passwords, "canary-that-fails-with-an-attribute-11d4")
 	c.setPassword(good)
 	c.Change(func(db *v1alpha1.Database) { db.Spec.Owner = "pg_canary" })
@@ -263,7 +279,8 @@ func TestPasswordsAppearOnlyInSecrets(t *testing.T) {
 		wantTexts(t, places, place, `--command=\password`, "PGOPTIONS=", "pg_isready")
 	}
 	wantTexts(t, places, watchedProcesses, "postgres: checkpointer")
-	wantTexts(t, places, containerLog, "statement: ALTER USER", "STATEMENT:  ALTER USER", "PASSWORD 'SCRAM-SHA-256$4096:", "password authentication failed for user")
+	wantTexts(t, places, containerLog, "statement: ALTER USER", "STATEMENT:  ALTER USER",
+		"PASSWORD 'SCRAM-SHA-256$4096:", "password authentication failed for user")
 	wantTexts(t, places, filepath.Join(c.liveServer.pod.Path(dataVolume), "pgdata", "windlass.conf"), "debug_print_parse")
 	wantTexts(t, places, "the log of the operator", "Failed to reconcile", "a line break or another control character")
 	wantTexts(t, places, "the Events", "CredentialsRotated")
@@ -271,7 +288,8 @@ func TestPasswordsAppearOnlyInSecrets(t *testing.T) {
 	if strings.Contains(places[containerLog], "PASSWORD 'md5") {
 		t.Error("the server has got an MD5 hash of a password")
 	}
-	t.Logf("searched for %d passwords in %d places; the log has %d bytes", len(c.passwords), len(places), len(places[containerLog]))
+	t.Logf("searched for %d passwords in %d places; the log has %d bytes", len(c.passwords), len(places),
+		len(places[containerLog]))
 	for place, found := range find(places, c.passwords) {
 		t.Errorf("%s contains a password, as %q", place, found)
 	}
@@ -312,7 +330,9 @@ func TestSearchFindsPasswords(t *testing.T) {
 
 	places, file := placesOf(t, s), filepath.Join(s.pod.Path(dataVolume), "pgdata", "windlass.leak")
 	for _, c := range []struct{ place, way string }{
-		{watchedProcesses, "-longenv"}, {watchedProcesses, "-longarg"}, {recordedProcesses, "-runenv-"}, {recordedProcesses, "-runarg-"},
+		{watchedProcesses, "-longenv"}, {watchedProcesses, "-longarg"}, {
+			recordedProcesses, "-runenv-",
+		}, {recordedProcesses, "-runarg-"},
 		{containerLog, "-stated-"}, {containerLog, "-output-"}, {file, "-infile-"},
 	} {
 		if form := forms(password + c.way)[1]; !slices.Contains(find(places, []string{password + c.way})[c.place], form) {

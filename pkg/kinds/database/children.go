@@ -22,8 +22,8 @@ const (
 	nameStatefulSet = "StatefulSet"
 )
 
-// declareChildren declares the children of a Database, in the order in which they are applied. No volume is created for a
-// server that could not start, because it outlives the Database.
+// declareChildren declares the children of a Database, in the order in which they are applied. No volume is created for
+// a server that could not start, because it outlives the Database.
 func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 	r.connection = &children.Declaration[*scope, *corev1.Secret]{
 		Resource: c.Secrets(),

@@ -34,8 +34,12 @@ func TestReconcileRemovesRecordedLabelsFromClaim(t *testing.T) {
 		others map[string]string
 		want   map[string]string
 	}{
-		"recorded labels are removed":                {record: asRecorded(t, asBefore), want: ownLabels},
-		"a label of somebody else stays":             {record: asRecorded(t, asBefore), others: map[string]string{"backup": "daily"}, want: with(ownLabels, "backup", "daily")},
+		"recorded labels are removed": {record: asRecorded(t, asBefore), want: ownLabels},
+		"a label of somebody else stays": {
+			record: asRecorded(t, asBefore), others: map[string]string{
+				"backup": "daily",
+			}, want: with(ownLabels, "backup", "daily"),
+		},
 		"other labels stay if the record is broken":  {record: func(string) string { return "{" }, want: asBefore},
 		"other labels stay if the record is missing": {record: func(string) string { return "" }, want: asBefore},
 	} {

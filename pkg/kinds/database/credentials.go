@@ -16,15 +16,16 @@ func desiredSecret(db *v1alpha1.Database, of login, record credentials.Record) *
 	meta := metaOf(db)
 	meta.Name = credentials.Name(db.Name)
 	secret := credentials.Secret(meta, credentials.Connection{
-		Username: of.name, Host: db.Name + "." + db.Namespace + ".svc", Port: strconv.Itoa(port), Database: db.Spec.DatabaseName,
-		TLSMode: "disable", // the server has no certificate
+		Username: of.name, Host: db.Name + "." + db.Namespace + ".svc", Port: strconv.Itoa(port),
+		Database: db.Spec.DatabaseName,
+		TLSMode:  "disable", // the server has no certificate
 	}, of.password)
 	credentials.SetRecord(secret, record)
 	return secret
 }
 
-// newSecret returns the connection Secret of a Database that has none, with a new password for the login that the status
-// names. An existing Secret keeps its login and password: see declareChildren.
+// newSecret returns the connection Secret of a Database that has none, with a new password for the login that the
+// status names. An existing Secret keeps its login and password: see declareChildren.
 func newSecret(db *v1alpha1.Database) *corev1.Secret {
 	schedule := credentials.ScheduleOf(db.Spec.Credentials, db.Annotations)
 	next := login{name: credentials.Recorded(db.Spec.Owner, db.Status.Credentials), password: credentials.NewPassword()}

@@ -30,13 +30,17 @@ func TestPassword(t *testing.T) {
 			change: everything, writes: []string{patchSecret, patchSettings, patchClaim, patchStatefulSet, updateStatus},
 		},
 		"the password stays if the label is removed": {
-			changeSecret: func(s *corev1.Secret) { delete(s.Labels, controller.ManagedByLabel) }, writes: []string{createSecret, patchSecret},
+			changeSecret: func(s *corev1.Secret) { delete(s.Labels, controller.ManagedByLabel) }, writes: []string{
+				createSecret, patchSecret,
+			},
 		},
 		"the password stays if the owner reference is removed": {
 			changeSecret: func(s *corev1.Secret) { s.OwnerReferences = nil }, writes: []string{patchSecret},
 		},
 		"the password stays if the uri is changed": {
-			changeSecret: func(s *corev1.Secret) { s.Data[credentials.KeyURI] = []byte("theirs") }, writes: []string{patchSecret},
+			changeSecret: func(s *corev1.Secret) { s.Data[credentials.KeyURI] = []byte("theirs") }, writes: []string{
+				patchSecret,
+			},
 		},
 		"the password stays if all other keys are removed": {
 			changeSecret: func(s *corev1.Secret) {
@@ -73,7 +77,9 @@ func TestPassword(t *testing.T) {
 			} else {
 				controllertest.Equal(t, "password", cmp.Or(c.password, before), after)
 			}
-			controllertest.Equal(t, "data", desiredSecret(f.Object(), login{name: f.Object().Spec.Owner, password: after}, credentials.Record{}).Data, f.secret().Data)
+			controllertest.Equal(t, "data", desiredSecret(f.Object(), login{
+				name: f.Object().Spec.Owner, password: after,
+			}, credentials.Record{}).Data, f.secret().Data)
 			controllertest.Equal(t, "password in the settings", after, string(f.settings().Data[keyOwner+passwordSuffix]))
 		})
 	}

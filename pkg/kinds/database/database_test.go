@@ -49,7 +49,8 @@ func TestReconcileCreatesChildrenOfDatabase(t *testing.T) {
 }
 
 // refusedGrowth is the error of the API server for a claim whose storage class allows no expansion.
-var refusedGrowth = apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "shop", errors.New("the class does not allow it"))
+var refusedGrowth = apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "shop",
+	errors.New("the class does not allow it"))
 
 func TestReconcileVolume(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -79,24 +80,33 @@ func TestReconcileVolume(t *testing.T) {
 		},
 		"a refused growth does not stop the next steps": {
 			change: func(db *v1alpha1.Database) { withSize("2Gi")(db); withImage("postgres:17.6")(db) }, refuse: refusedGrowth,
-			writes: []string{patchClaim, patchStatefulSet, updateStatus}, size: "1Gi", reason: "StorageCannotGrow", err: "the class does not allow it",
+			writes: []string{patchClaim, patchStatefulSet, updateStatus}, size: "1Gi", reason: "StorageCannotGrow",
+			err: "the class does not allow it",
 		},
 		"another storage class is reported, and the claim keeps its class": {
-			change: withClass("fast"), writes: []string{updateStatus}, size: "1Gi", reason: "StorageClassMismatch", err: `"fast"`,
+			change: withClass("fast"), writes: []string{updateStatus}, size: "1Gi", reason: "StorageClassMismatch",
+			err: `"fast"`,
 		},
 		"a claim of another storage class does not grow": {
 			change: func(db *v1alpha1.Database) { withSize("2Gi")(db); withClass("fast")(db) },
 			writes: []string{updateStatus}, size: "1Gi", reason: "StorageClassMismatch", err: `"fast"`,
 		},
 		"a requested size shrinks while it exceeds the capacity": {
-			change: withSize("2Gi"), changeClaim: requesting("1Ti"), writes: []string{patchClaim, updateStatus}, size: "2Gi", reason: "Available",
+			change: withSize("2Gi"), changeClaim: requesting("1Ti"), writes: []string{
+				patchClaim, updateStatus,
+			}, size: "2Gi", reason: "Available",
 		},
 		"a claim that is being deleted is reported, and the Pod stays": {
-			change: withImage("postgres:17.6"), changeClaim: func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.Now()) },
-			writes: []string{updateStatus}, size: "1Gi", reason: "VolumeDeleted", err: "PersistentVolumeClaim shop is being deleted",
+			change: withImage("postgres:17.6"), changeClaim: func(c *corev1.PersistentVolumeClaim) {
+				c.DeletionTimestamp = new(metav1.Now())
+			},
+			writes: []string{updateStatus}, size: "1Gi", reason: "VolumeDeleted",
+			err: "PersistentVolumeClaim shop is being deleted",
 		},
 		"a lost volume is reported": {
-			changeClaim: func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }, writes: []string{updateStatus}, size: "1Gi", reason: "VolumeLost",
+			changeClaim: func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }, writes: []string{
+				updateStatus,
+			}, size: "1Gi", reason: "VolumeLost",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,11 +175,17 @@ func TestNewDatabaseReusesVolumeOfSameName(t *testing.T) {
 			claim: readyFixture(t).claim(), writes: created, reason: "Starting",
 		},
 		"the storage class of an earlier claim need not be in the spec": {
-			claim: readyFixture(t, withClass("fast")).claim(), writes: []string{createSecret, createSettings, createService, patchClaim, createStatefulSet, updateStatus}, reason: "Starting",
+			claim: readyFixture(t, withClass("fast")).claim(), writes: []string{
+				createSecret, createSettings, createService, patchClaim, createStatefulSet, updateStatus,
+			}, reason: "Starting",
 		},
 		"a claim of somebody else is not reused": {
-			claim:  &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "theirs", ResourceVersion: "1"}},
-			writes: []string{createSecret, createSettings, createService, createClaim, updateStatus}, reason: "NameConflict", err: "already exists",
+			claim: &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "theirs", ResourceVersion: "1"},
+			},
+			writes: []string{
+				createSecret, createSettings, createService, createClaim, updateStatus,
+			}, reason: "NameConflict", err: "already exists",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,8 +218,12 @@ func TestFinalizeVolume(t *testing.T) {
 		writes []string
 		next   []string // the writes of the reconcile after a conflict
 	}{
-		"the claim stays with deletionPolicy Retain":      {delete: deleted(v1alpha1.DeletionRetain), writes: []string{patchDatabase}},
-		"the claim is deleted with deletionPolicy Delete": {delete: deleted(v1alpha1.DeletionDelete), writes: []string{deleteClaim, patchDatabase}},
+		"the claim stays with deletionPolicy Retain": {
+			delete: deleted(v1alpha1.DeletionRetain), writes: []string{patchDatabase},
+		},
+		"the claim is deleted with deletionPolicy Delete": {
+			delete: deleted(v1alpha1.DeletionDelete), writes: []string{deleteClaim, patchDatabase},
+		},
 		"the claim stays if the live deletionPolicy is Retain": {
 			delete: deleted(v1alpha1.DeletionDelete), after: func(f fixture) {
 				f.Change(func(db *v1alpha1.Database) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
@@ -212,7 +232,9 @@ func TestFinalizeVolume(t *testing.T) {
 		"the claim stays if a new Database has the name": {
 			delete: deleted(v1alpha1.DeletionDelete), after: func(f fixture) {
 				f.Remove(f.Object())
-				f.Store(example(withUID("another-uid"), func(db *v1alpha1.Database) { db.Spec.DeletionPolicy = v1alpha1.DeletionDelete }))
+				f.Store(example(withUID("another-uid"), func(db *v1alpha1.Database) {
+					db.Spec.DeletionPolicy = v1alpha1.DeletionDelete
+				}))
 			}, writes: []string{patchDatabase}, next: []string{updateStatus},
 		},
 		"the claim stays if the children are being orphaned": {
@@ -229,10 +251,14 @@ func TestFinalizeVolume(t *testing.T) {
 			}, writes: []string{deleteClaim, patchDatabase},
 		},
 		"the claim is deleted after the StatefulSet": {
-			delete: deleted(v1alpha1.DeletionDelete), before: func(f fixture) { f.Remove(f.statefulSet()) }, writes: []string{deleteClaim, patchDatabase},
+			delete: deleted(v1alpha1.DeletionDelete), before: func(f fixture) {
+				f.Remove(f.statefulSet())
+			}, writes: []string{deleteClaim, patchDatabase},
 		},
 		"a missing claim needs no deletion": {
-			delete: deleted(v1alpha1.DeletionDelete), before: func(f fixture) { f.Remove(f.claim()) }, writes: []string{patchDatabase},
+			delete: deleted(v1alpha1.DeletionDelete), before: func(f fixture) { f.Remove(f.claim()) }, writes: []string{
+				patchDatabase,
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -322,10 +348,18 @@ func TestReconcileReplacesFailingPodOfEarlierTemplate(t *testing.T) {
 		revision string
 		writes   []string
 	}{
-		"a Pod that cannot start is replaced":          {status: blocked("ImagePullBackOff"), revision: "old", writes: []string{deletePod, updateStatus}},
-		"a Pod that crashes repeatedly is replaced":    {status: crashed(backOff, ""), revision: "old", writes: []string{deletePod, updateStatus}},
-		"a Pod whose container is being created stays": {status: blocked("ContainerCreating"), revision: "old", writes: []string{updateStatus}},
-		"a Pod of the newest template stays":           {status: blocked("ImagePullBackOff"), revision: "new", writes: []string{updateStatus}},
+		"a Pod that cannot start is replaced": {
+			status: blocked("ImagePullBackOff"), revision: "old", writes: []string{deletePod, updateStatus},
+		},
+		"a Pod that crashes repeatedly is replaced": {
+			status: crashed(backOff, ""), revision: "old", writes: []string{deletePod, updateStatus},
+		},
+		"a Pod whose container is being created stays": {
+			status: blocked("ContainerCreating"), revision: "old", writes: []string{updateStatus},
+		},
+		"a Pod of the newest template stays": {
+			status: blocked("ImagePullBackOff"), revision: "new", writes: []string{updateStatus},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := readyFixture(t)

@@ -70,7 +70,9 @@ func desiredClaim(db *v1alpha1.Database) *corev1.PersistentVolumeClaim {
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			StorageClassName: db.Spec.Storage.StorageClassName,
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: db.Spec.Storage.Size}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: db.Spec.Storage.Size},
+			},
 		},
 	}
 }
@@ -121,7 +123,8 @@ func desiredStatefulSet(db *v1alpha1.Database, image string) *appsv1.StatefulSet
 			ServiceName:         db.Name,
 			PodManagementPolicy: appsv1.ParallelPodManagement,
 			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{
-				Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](0)},
+				Type:          appsv1.RollingUpdateStatefulSetStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](0)},
 			},
 			Selector: &metav1.LabelSelector{MatchLabels: selectorOf(db)},
 			Template: desiredTemplate(db, image),

@@ -56,5 +56,6 @@ func (r *reconciler) deleteData(ctx context.Context, db *v1alpha1.Database) erro
 // claim. The Database has the finalizer orphan while its children are being orphaned. Afterwards its
 // children have no owner reference.
 func deletesData(db *v1alpha1.Database) bool {
-	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete && !slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
+	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete &&
+		!slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
 }

@@ -40,7 +40,10 @@ const claimProtection = "kubernetes.io/pvc-protection"
 // example returns a Database with the defaults of the schema, after the given changes.
 func example(changes ...func(*v1alpha1.Database)) *v1alpha1.Database {
 	db := &v1alpha1.Database{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "database-uid", ResourceVersion: "1", Generation: 1, Finalizers: []string{finalizerName}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "shop", UID: "database-uid", ResourceVersion: "1", Generation: 1,
+			Finalizers: []string{finalizerName},
+		},
 		Spec: v1alpha1.DatabaseSpec{
 			Version: "17", Storage: v1alpha1.DatabaseStorage{Size: resource.MustParse("1Gi")},
 			DatabaseName: "app", Owner: "app", DeletionPolicy: v1alpha1.DeletionRetain,
@@ -114,12 +117,16 @@ func readyFixture(t testing.TB, changes ...func(*v1alpha1.Database)) fixture {
 // start sets the status that the StatefulSet and the claim have while PostgreSQL runs.
 func (f fixture) start() {
 	f.changeStatefulSet(func(s *appsv1.StatefulSet) {
-		s.Status = appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1}
+		s.Status = appsv1.StatefulSetStatus{
+			ObservedGeneration: s.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1,
+		}
 	})
 	f.changeClaim(func(c *corev1.PersistentVolumeClaim) {
 		c.Finalizers = []string{claimProtection}
 		c.Spec.StorageClassName = ptr.To(ptr.Deref(c.Spec.StorageClassName, "standard"))
-		c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: c.Spec.Resources.Requests.DeepCopy()}
+		c.Status = corev1.PersistentVolumeClaimStatus{
+			Phase: corev1.ClaimBound, Capacity: c.Spec.Resources.Requests.DeepCopy(),
+		}
 	})
 }
 
@@ -153,10 +160,14 @@ func (f fixture) changeStatefulSet(change func(*appsv1.StatefulSet)) {
 // pod returns the Pod of the stored StatefulSet, with a status and the revision of its template.
 func (f fixture) pod(revision string, status corev1.PodStatus) *corev1.Pod {
 	s := f.statefulSet()
-	pod := &corev1.Pod{ObjectMeta: *s.Spec.Template.ObjectMeta.DeepCopy(), Spec: *s.Spec.Template.Spec.DeepCopy(), Status: status}
+	pod := &corev1.Pod{
+		ObjectMeta: *s.Spec.Template.ObjectMeta.DeepCopy(), Spec: *s.Spec.Template.Spec.DeepCopy(), Status: status,
+	}
 	pod.Namespace, pod.Name = s.Namespace, s.Name+"-0"
 	pod.Labels[appsv1.ControllerRevisionHashLabelKey] = revision
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+	pod.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet")),
+	}
 	return pod
 }
 

@@ -1,6 +1,7 @@
 // Package database reconciles Databases: it runs PostgreSQL with two Secrets, a Service, a PersistentVolumeClaim and a
-// StatefulSet. The script server.sh in the Pod brings PostgreSQL to the settings Secret, also while it runs. It generates a password only if the Secret has none. The
-// PersistentVolumeClaim stays when the Database is deleted, unless deletionPolicy is Delete.
+// StatefulSet. The script server.sh in the Pod brings PostgreSQL to the settings Secret, also while it runs. It
+// generates a password only if the Secret has none. The PersistentVolumeClaim stays when the Database is deleted,
+// unless deletionPolicy is Delete.
 package database
 
 import (
@@ -29,10 +30,10 @@ const (
 
 // Connector connects to the servers of Databases. A *postgresql.Connector is a Connector.
 type Connector interface {
-	// Settings logs in to a server with the host, the role and the password in as, and returns the settings that the server
-	// has applied. namespace is the namespace of the Database. Settings changes nothing on the server, and returns when ctx
-	// ends. An error has a class of package postgresql: Refused if the server does not accept the role with this password,
-	// and Silent if it does not respond. Several goroutines may call Settings at the same time.
+	// Settings logs in to a server with the host, the role and the password in as, and returns the settings that the
+	// server has applied. namespace is the namespace of the Database. Settings changes nothing on the server, and
+	// returns when ctx ends. An error has a class of package postgresql: Refused if the server does not accept the role
+	// with this password, and Silent if it does not respond. Several goroutines may call Settings at the same time.
 	Settings(ctx context.Context, namespace string, as postgresql.Settings) (postgresql.ServerSettings, error)
 }
 
@@ -73,7 +74,9 @@ func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controll
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("Database")
 
 // declare returns the Kind that declares Database to the engine.
-func declare(c kinds.Cluster, r controller.Runtime, o Options, look look) (kind controller.Kind[*v1alpha1.Database], err error) {
+func declare(
+	c kinds.Cluster, r controller.Runtime, o Options, look look,
+) (kind controller.Kind[*v1alpha1.Database], err error) {
 	watched, err := pods.Watched(c.Owned)
 	if err != nil {
 		return kind, err

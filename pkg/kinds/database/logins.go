@@ -79,9 +79,9 @@ func loginOf(settings *corev1.Secret, owner, name string) login {
 	return found
 }
 
-// loginsIn returns the logins, from the connection Secret and from the settings that were stored last, which may be nil.
-// moved is true if the connection Secret has another login than the settings: a rotation has just stored it. Without
-// settings of the owner, the former login of a rotation, if there was one, may still be in use.
+// loginsIn returns the logins, from the connection Secret and from the settings that were stored last, which may be
+// nil. moved is true if the connection Secret has another login than the settings: a rotation has just stored it.
+// Without settings of the owner, the former login of a rotation, if there was one, may still be in use.
 func loginsIn(owner string, connection, settings *corev1.Secret) (of logins, moved bool) {
 	name := credentials.LoginIn(connection, owner, owner)
 	of.current = login{name, loginPassword, string(connection.Data[credentials.KeyPassword])}

@@ -14,13 +14,15 @@ import (
 
 var (
 	restarts = metrics.NewCounter(&metrics.CounterOpts{
-		Name:           "windlass_database_restarts_total",
-		Help:           "Restarts of the container of PostgreSQL in the Pods of Databases that this process has observed. A Pod that is replaced is not counted.",
+		Name: "windlass_database_restarts_total",
+		Help: "Restarts of the container of PostgreSQL in the Pods of Databases that this process has " +
+			"observed. A Pod that is replaced is not counted.",
 		StabilityLevel: metrics.ALPHA,
 	})
 	volumeInfo = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           "windlass_database_volume_info",
-		Help:           "1 for the PersistentVolumeClaim of each Database, to select the metrics kubelet_volume_stats_*. Served only with --metrics-object-names, for at most 10,000 Databases.",
+		Name: "windlass_database_volume_info",
+		Help: "1 for the PersistentVolumeClaim of each Database, to select the metrics " +
+			"kubelet_volume_stats_*. Served only with --metrics-object-names, for at most 10,000 Databases.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"namespace", "persistentvolumeclaim"})
 )

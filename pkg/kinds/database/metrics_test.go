@@ -20,7 +20,8 @@ import (
 func series(t *testing.T, prefix string) []string {
 	t.Helper()
 	response := httptest.NewRecorder()
-	legacyregistry.Handler().ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	legacyregistry.Handler().ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics",
+		nil))
 	var found []string
 	for line := range strings.Lines(response.Body.String()) {
 		if strings.HasPrefix(line, prefix) {
@@ -33,19 +34,31 @@ func series(t *testing.T, prefix string) []string {
 func TestRestartsOfPostgreSQLAreCounted(t *testing.T) {
 	pod := func(uid, app, container string, restarts int32) *corev1.Pod {
 		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: types.UID(uid), Labels: map[string]string{nameLabel: app, instanceLabel: "db"}},
-			Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "sidecar", RestartCount: restarts * 7}, {Name: container, RestartCount: restarts}}},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "shop", Name: "db-0", UID: types.UID(uid), Labels: map[string]string{
+					nameLabel: app, instanceLabel: "db",
+				},
+			},
+			Status: corev1.PodStatus{
+				ContainerStatuses: []corev1.ContainerStatus{
+					{Name: "sidecar", RestartCount: restarts * 7}, {Name: container, RestartCount: restarts},
+				},
+			},
 		}
 	}
 	handler := restartCounter()
-	handler.OnAdd(pod("1", nameLabelValue, containerName, 5), true)                                          // before this process started
+	// before this process started
+	handler.OnAdd(pod("1", nameLabelValue, containerName, 5), true)
 	handler.OnUpdate(pod("1", nameLabelValue, containerName, 5), pod("1", nameLabelValue, containerName, 7)) // 2
 	handler.OnUpdate(pod("1", nameLabelValue, containerName, 7), pod("1", nameLabelValue, containerName, 7)) // no restart
 	handler.OnUpdate(pod("1", nameLabelValue, containerName, 7), pod("2", nameLabelValue, containerName, 9)) // another Pod
-	handler.OnUpdate(pod("2", nameLabelValue, containerName, 9), pod("2", nameLabelValue, containerName, 0)) // the status was cleared
-	handler.OnUpdate(pod("3", "web", containerName, 0), pod("3", "web", containerName, 4))                   // a Pod of another application
-	handler.OnUpdate(pod("4", nameLabelValue, "other", 0), pod("4", nameLabelValue, "other", 4))             // another container
-	if got := series(t, "windlass_database_restarts_total"); len(got) != 1 || got[0] != "windlass_database_restarts_total 2" {
+	// the status was cleared
+	handler.OnUpdate(pod("2", nameLabelValue, containerName, 9), pod("2", nameLabelValue, containerName, 0))
+	// a Pod of another application
+	handler.OnUpdate(pod("3", "web", containerName, 0), pod("3", "web", containerName, 4))
+	handler.OnUpdate(pod("4", nameLabelValue, "other", 0), pod("4", nameLabelValue, "other", 4)) // another container
+	got := series(t, "windlass_database_restarts_total")
+	if len(got) != 1 || got[0] != "windlass_database_restarts_total 2" {
 		t.Errorf("got %q, want 2 restarts", got)
 	}
 }

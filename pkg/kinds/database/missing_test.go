@@ -71,20 +71,26 @@ func TestDatabaseSaysWhyPodIsMissing(t *testing.T) {
 			forbidden + `minimum memory usage per Container is 1Gi, but request is 256Mi. ` + resources + retry},
 		"a LimitRange whose default makes the Pod invalid": {
 			apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "shop-0", field.ErrorList{
-				field.Invalid(field.NewPath("spec", "containers").Index(0).Child("resources", "requests"), "1Gi", "must be less than or equal to memory limit of 512Mi"),
+				field.Invalid(field.NewPath("spec", "containers").Index(0).Child("resources", "requests"), "1Gi",
+					"must be less than or equal to memory limit of 512Mi"),
 			}), "PodRefused",
-			rejects + `Pod "shop-0" is invalid: spec.containers[0].resources.requests: Invalid value: "1Gi": must be less than or equal to memory limit of 512Mi. ` +
+			rejects + `Pod "shop-0" is invalid: spec.containers[0].resources.requests: Invalid value: "1Gi": must be ` +
+				`less than or equal to memory limit of 512Mi. ` +
 				resources + retry,
 		},
 		"Pod Security": {forbiddenPod(`violates PodSecurity "restricted:latest": seccompProfile`), "PodRefused",
-			forbidden + `violates PodSecurity "restricted:latest": seccompProfile. Ask the administrator of the namespace which Pods are allowed` + retry},
+			forbidden + `violates PodSecurity "restricted:latest": seccompProfile. Ask the administrator of the ` +
+				`namespace which Pods are allowed` + retry},
 		"a webhook that does not answer": {apierrors.NewInternalError(errors.New(hook)), "PodRefused",
-			rejects + "Internal error occurred: " + hook + ". Ask the administrator of the cluster to repair the admission webhook" + retry},
+			rejects + "Internal error occurred: " + hook + ". Ask the administrator of the cluster to repair the " +
+				"admission webhook" + retry},
 		"a webhook without dry runs": {
 			apierrors.NewBadRequest(`admission webhook "pods.example.com" does not support dry run`), "PodMissing", look,
 		},
 		"a policy for the StatefulSet's user": {nil, "PodMissing", look},
-		"another Pod that has the name":       {apierrors.NewAlreadyExists(corev1.Resource("pods"), "shop-0"), "PodMissing", taken},
+		"another Pod that has the name": {
+			apierrors.NewAlreadyExists(corev1.Resource("pods"), "shop-0"), "PodMissing", taken,
+		},
 		"an operator that may not create Pods": {
 			apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New(`User "operator" cannot create resource "pods"`)),
 			"PodMissing", look,

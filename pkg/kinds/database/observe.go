@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// passedAnnotation on the Pod has the revision of the settings that the kubelet was last asked to pass to the container.
+	// passedAnnotation on the Pod has the revision of the settings that the kubelet was last asked to pass to the
+	// container.
 	passedAnnotation = "windlass.dev/settings-revision"
 	// settleTime is how long a running Pod takes at most to apply a change of the settings: the kubelet updates the files
 	// of a Secret every 60 s to 90 s, and the script then looks within a second.
@@ -32,7 +33,8 @@ const (
 	stuckRetry = time.Minute
 )
 
-// look reads the settings of the server at the address of a Pod. It is nil if the operator does not connect to Databases.
+// look reads the settings of the server at the address of a Pod. It is nil if the operator does not connect to
+// Databases.
 type look func(ctx context.Context, namespace string, as postgresql.Settings) (postgresql.ServerSettings, error)
 
 // lookWith returns the look of a Connector, which may be nil.
@@ -44,8 +46,8 @@ func lookWith(connector Connector) look {
 }
 
 // notify changes an annotation of the Pod after a change of the settings. The kubelet then updates the files of the
-// settings Secret at once, instead of at its next periodic synchronization. A Pod that was not created before the change
-// has the settings anyway.
+// settings Secret at once, instead of at its next periodic synchronization. A Pod that was not created before the
+// change has the settings anyway.
 func (r *reconciler) notify(ctx context.Context, p *scope) error {
 	pod, revision := p.pod, revisionOf(p.settings)
 	if pod == nil || pod.DeletionTimestamp != nil || !p.runsNewest() || pod.Annotations[passedAnnotation] == revision ||
@@ -80,7 +82,8 @@ func (r *reconciler) observe(ctx context.Context, p *scope) error {
 		return nil
 	}
 	started := startOf(p.pod)
-	if isSeen(status.Server, revisionOf(p.settings), started) && p.logins.other.state != loginPassword && p.awaitsRestart(r.clock.Now()) == 0 {
+	if isSeen(status.Server, revisionOf(p.settings), started) && p.logins.other.state != loginPassword &&
+		p.awaitsRestart(r.clock.Now()) == 0 {
 		parameters := slices.DeleteFunc(slices.Clone(status.PendingRestart), isField)
 		status.PendingRestart = append(fields, parameters...)
 		return nil
@@ -113,8 +116,8 @@ func isSeen(seen *v1alpha1.DatabaseServerStatus, revision string, started *metav
 	return seen != nil && seen.Revision == revision && seen.StartTime.Equal(started) && seen.Problem == ""
 }
 
-// awaitsRestart returns the time after which the operator looks whether the script in the Pod has restarted the server for
-// a parameter, or 0 if no restart is due.
+// awaitsRestart returns the time after which the operator looks whether the script in the Pod has restarted the server
+// for a parameter, or 0 if no restart is due.
 func (p *scope) awaitsRestart(now time.Time) time.Duration {
 	waits := slices.ContainsFunc(p.db.Status.PendingRestart, func(name string) bool { return !isField(name) })
 	switch {
@@ -126,15 +129,16 @@ func (p *scope) awaitsRestart(now time.Time) time.Duration {
 	return stuckRetry
 }
 
-// lookAt logs in with the newest password or, if the server does not accept it, with the current one, to see why. The status
-// of the Pod comes from the kubelet, so a tenant cannot lead the operator to another address.
+// lookAt logs in with the newest password or, if the server does not accept it, with the current one, to see why. The
+// status of the Pod comes from the kubelet, so a tenant cannot lead the operator to another address.
 func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.ServerSettings, err error) {
 	if p.pod.Status.PodIP == "" {
 		return seen, postgresql.NewError(postgresql.Silent, "the Pod has no address")
 	}
 	with := func(as login) (postgresql.ServerSettings, error) {
 		return r.look(ctx, p.db.Namespace, postgresql.Settings{
-			Host: p.pod.Status.PodIP, Port: port, Username: as.name, Password: as.password, Database: p.db.Spec.DatabaseName, Mode: postgresql.Disable,
+			Host: p.pod.Status.PodIP, Port: port, Username: as.name, Password: as.password,
+			Database: p.db.Spec.DatabaseName, Mode: postgresql.Disable,
 		})
 	}
 	if p.logins.other.state == loginPassword {
@@ -153,9 +157,9 @@ func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.Serv
 }
 
 // settling returns the time after which the operator should look again, or 0 if the server has the settings: because
-// seen says so, because its Pod was created after their last change, or, if the operator cannot log in for another reason
-// than the password, because settleTime has passed. It returns an error if the server responds after settleTime, but does
-// not have the settings.
+// seen says so, because its Pod was created after their last change, or, if the operator cannot log in for another
+// reason than the password, because settleTime has passed. It returns an error if the server responds after settleTime,
+// but does not have the settings.
 func settling(p *scope, seen postgresql.ServerSettings, err error, now time.Time) (time.Duration, error) {
 	class := postgresql.ClassOf(err)
 	changed := changedAt(p.settings, now)

@@ -28,14 +28,19 @@ type fakeServer struct {
 	refusesNext bool
 }
 
-func (s *fakeServer) look(_ context.Context, namespace string, as postgresql.Settings) (postgresql.ServerSettings, error) {
+func (s *fakeServer) look(
+	_ context.Context, namespace string, as postgresql.Settings,
+) (postgresql.ServerSettings, error) {
 	s.looks++
 	of, _ := loginsIn("app", s.f.secret(), s.f.settings())
 	wanted := of.current
 	if of.other.state == loginPassword && as.Username == of.other.name {
 		wanted = of.other
 	}
-	want := postgresql.Settings{Host: "10.0.0.7", Port: 5432, Username: wanted.name, Password: wanted.password, Database: "app", Mode: postgresql.Disable}
+	want := postgresql.Settings{
+		Host: "10.0.0.7", Port: 5432, Username: wanted.name, Password: wanted.password, Database: "app",
+		Mode: postgresql.Disable,
+	}
 	controllertest.Equal(s.f.T, "settings of the login to a server in "+namespace, want, as)
 	if s.refusesNext && wanted == of.other {
 		return postgresql.ServerSettings{}, postgresql.NewError(postgresql.Refused, "no such role")
@@ -67,9 +72,12 @@ func runningWith(t *testing.T, options Options, changes ...func(*v1alpha1.Databa
 	f.Clock.Step(time.Hour)
 	f.start()
 	f.changeStatefulSet(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "new" })
-	pod := f.pod("new", corev1.PodStatus{PodIP: "10.0.0.7", Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
-		Name: containerName, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(f.Clock.Now().Truncate(time.Second))}},
-	}}})
+	pod := f.pod("new",
+		corev1.PodStatus{PodIP: "10.0.0.7", Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: containerName, State: corev1.ContainerState{
+				Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(f.Clock.Now().Truncate(time.Second))},
+			},
+		}}})
 	pod.UID, pod.CreationTimestamp = "pod-uid", metav1.NewTime(f.Clock.Now())
 	f.Store(pod)
 	r := f.Reconcile()
@@ -104,13 +112,17 @@ func TestChangedSettingsAreApplied(t *testing.T) {
 		again    time.Duration // 0 means the resync
 		err      string
 	}{
-		"a server that has the settings": {reason: "Available", progress: "Available", writes: []string{patchSettings, patchPod, updateStatus}},
+		"a server that has the settings": {
+			reason: "Available", progress: "Available", writes: []string{patchSettings, patchPod, updateStatus},
+		},
 		"a server that has not looked yet": {
 			server: fakeServer{old: true}, writes: []string{patchSettings, patchPod, updateStatus},
 			reason: "Available", progress: "ApplyingSettings", again: lookAgain,
 		},
 		"a server that does not know the password yet": {
-			server: fakeServer{err: postgresql.NewError(postgresql.Refused, "no")}, writes: []string{patchSettings, patchPod, updateStatus},
+			server: fakeServer{err: postgresql.NewError(postgresql.Refused, "no")}, writes: []string{
+				patchSettings, patchPod, updateStatus,
+			},
 			reason: "Available", progress: "ApplyingSettings", again: lookAgain,
 		},
 		"a server that the operator cannot reach": {
@@ -118,15 +130,19 @@ func TestChangedSettingsAreApplied(t *testing.T) {
 			reason: "Available", progress: "ApplyingSettings", again: awayAgain,
 		},
 		"a server that the operator cannot reach, after 3 minutes": {
-			server: fakeServer{err: away}, after: settleTime, writes: []string{patchSettings, patchPod, updateStatus}, reason: "Available", progress: "Available",
+			server: fakeServer{err: away}, after: settleTime, writes: []string{patchSettings, patchPod, updateStatus},
+			reason: "Available", progress: "Available",
 		},
 		"a server that never looks": {
 			server: fakeServer{old: true}, after: settleTime, writes: []string{patchSettings, patchPod, updateStatus},
 			reason: "SettingsNotApplied", progress: "SettingsNotApplied", err: "see `kubectl logs -n default shop-0`",
 		},
 		"a server that refuses a setting": {
-			server: fakeServer{seen: postgresql.ServerSettings{Problem: "PostgreSQL refuses a parameter: invalid value."}}, writes: []string{patchSettings, patchPod, updateStatus},
-			reason: "SettingsRefused", progress: "SettingsRefused", err: "PostgreSQL refuses a parameter: invalid value. PostgreSQL continues to run",
+			server: fakeServer{
+				seen: postgresql.ServerSettings{Problem: "PostgreSQL refuses a parameter: invalid value."},
+			}, writes: []string{patchSettings, patchPod, updateStatus},
+			reason: "SettingsRefused", progress: "SettingsRefused", err: "PostgreSQL refuses a parameter: invalid " +
+				"value. PostgreSQL continues to run",
 		},
 		"a server that is about to restart": {
 			server: fakeServer{seen: pending}, writes: []string{patchSettings, patchPod, updateStatus},
@@ -194,8 +210,8 @@ func TestPodIsNotNotifiedTwice(t *testing.T) {
 	controllertest.Equal(t, "writes of the next reconcile", nil, f.Reconcile().Writes)
 }
 
-// TestPodIsNotNotifiedAgainWhileItsCacheIsOutdated freezes the cache of Pods. A second annotation would change nothing, and
-// be sent at each periodic check.
+// TestPodIsNotNotifiedAgainWhileItsCacheIsOutdated freezes the cache of Pods. A second annotation would change nothing,
+// and be sent at each periodic check.
 func TestPodIsNotNotifiedAgainWhileItsCacheIsOutdated(t *testing.T) {
 	f, _ := running(t)
 	pods := f.Owned.Core().V1().Pods().Informer().GetStore()
@@ -220,6 +236,7 @@ func TestWithoutConnectionsChangeCountsAsMade(t *testing.T) {
 	controllertest.ErrorContains(t, "", r.Err)
 	controllertest.Equal(t, "writes", []string{patchSettings, updateStatus}, r.Writes)
 	controllertest.Equal(t, "conditions", []string{
-		"Degraded=False AsExpected", "Progressing=False Available: PostgreSQL takes connections.", "Ready=True Available: PostgreSQL takes connections.",
+		"Degraded=False AsExpected", "Progressing=False Available: PostgreSQL takes connections.",
+		"Ready=True Available: PostgreSQL takes connections.",
 	}, controllertest.Conditions(f.Object()))
 }

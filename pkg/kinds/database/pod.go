@@ -81,18 +81,29 @@ const DefaultImage = "postgres"
 // is the image without its tag. It is used unless the spec names an image.
 func desiredPod(db *v1alpha1.Database, image string) corev1.PodSpec {
 	security := pods.Restricted()
-	security.RunAsUser, security.RunAsGroup, security.FSGroup = ptr.To[int64](postgresUser), ptr.To[int64](postgresUser), ptr.To[int64](postgresUser)
-	security.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch) // otherwise each mount would change the group of every file
+	security.RunAsUser = ptr.To[int64](postgresUser)
+	security.RunAsGroup = ptr.To[int64](postgresUser)
+	security.FSGroup = ptr.To[int64](postgresUser)
+	// otherwise each mount would change the group of every file
+	security.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch)
 	return corev1.PodSpec{
 		TerminationGracePeriodSeconds: ptr.To[int64](gracePeriodSeconds),
 		AutomountServiceAccountToken:  ptr.To(false),
 		SecurityContext:               security,
 		Containers:                    []corev1.Container{desiredContainer(db, image)},
 		Volumes: []corev1.Volume{
-			{Name: dataVolume, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: db.Name}}},
+			{
+				Name: dataVolume, VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: db.Name},
+				},
+			},
 			{Name: runVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 			// The default size of /dev/shm, 64 MB, is too small for parallel queries.
-			{Name: sharedVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
+			{
+				Name: sharedVolume, VolumeSource: corev1.VolumeSource{
+					EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
+				},
+			},
 			{Name: settingsVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 				SecretName: settingsName(db), DefaultMode: ptr.To[int32](0o440),
 			}}},
@@ -107,7 +118,9 @@ func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 		Name:    containerName,
 		Image:   imageOf(db, image),
 		Command: []string{"sh", "-c", serverScript, "postgres"}, // the script has scriptIndex
-		Args:    []string{"-c", "listen_addresses=*", "-c", "port=" + strconv.Itoa(port), "-c", "unix_socket_directories=" + runPath},
+		Args: []string{
+			"-c", "listen_addresses=*", "-c", "port=" + strconv.Itoa(port), "-c", "unix_socket_directories=" + runPath,
+		},
 		Env: []corev1.EnvVar{
 			{Name: "PGDATA", Value: dataPath + "/pgdata"}, // not the root of the volume, which may have a directory lost+found
 			{Name: "PGHOST", Value: runPath},
@@ -119,12 +132,20 @@ func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 			{Name: "STATE", Value: sharedPath + "/windlass"},
 			{Name: "TERMINATION_LOG", Value: corev1.TerminationMessagePathDefault},
 		},
-		Ports:          []corev1.ContainerPort{{Name: portName, ContainerPort: port}},
-		Resources:      pods.Rounded(db.Spec.Resources),
-		StartupProbe:   &corev1.Probe{ProbeHandler: shell(isReady), PeriodSeconds: startupPeriodSeconds, TimeoutSeconds: probeTimeoutSeconds, FailureThreshold: startupFailures},
-		ReadinessProbe: &corev1.Probe{ProbeHandler: shell(isReady), PeriodSeconds: readinessPeriodSeconds, TimeoutSeconds: probeTimeoutSeconds},
-		LivenessProbe:  &corev1.Probe{ProbeHandler: shell(isCurrent), PeriodSeconds: livenessPeriodSeconds, TimeoutSeconds: probeTimeoutSeconds, FailureThreshold: livenessFailures},
-		Lifecycle:      &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: shell(shutDown).Exec}},
+		Ports:     []corev1.ContainerPort{{Name: portName, ContainerPort: port}},
+		Resources: pods.Rounded(db.Spec.Resources),
+		StartupProbe: &corev1.Probe{
+			ProbeHandler: shell(isReady), PeriodSeconds: startupPeriodSeconds, TimeoutSeconds: probeTimeoutSeconds,
+			FailureThreshold: startupFailures,
+		},
+		ReadinessProbe: &corev1.Probe{
+			ProbeHandler: shell(isReady), PeriodSeconds: readinessPeriodSeconds, TimeoutSeconds: probeTimeoutSeconds,
+		},
+		LivenessProbe: &corev1.Probe{
+			ProbeHandler: shell(isCurrent), PeriodSeconds: livenessPeriodSeconds, TimeoutSeconds: probeTimeoutSeconds,
+			FailureThreshold: livenessFailures,
+		},
+		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: shell(shutDown).Exec}},
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: dataVolume, MountPath: dataPath},
 			{Name: runVolume, MountPath: runPath},

@@ -163,11 +163,14 @@ func (r *reconciler) server(ctx context.Context, p *scope) error {
 // the StatefulSet controller waits for such a Pod forever (kubernetes/kubernetes#67250, #137409).
 func (r *reconciler) replace(ctx context.Context, p *scope) error {
 	pod, newest := p.pod, p.statefulSet.Status.UpdateRevision
-	if pod == nil || pod.DeletionTimestamp != nil || newest == "" || p.statefulSet.Status.ObservedGeneration < p.statefulSet.Generation ||
+	if pod == nil || pod.DeletionTimestamp != nil || newest == "" ||
+		p.statefulSet.Status.ObservedGeneration < p.statefulSet.Generation ||
 		pod.Labels[appsv1.ControllerRevisionHashLabelKey] == newest || !isStuck(p.db, pod, r.clock.Now()) {
 		return nil
 	}
-	err := r.pods.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+	err := r.pods.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &pod.UID},
+	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting Pod %s/%s, which does not start: %w", pod.Namespace, pod.Name, err)
 	}

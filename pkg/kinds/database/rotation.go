@@ -22,8 +22,8 @@ type rotation struct {
 	step credentials.Step
 }
 
-// rotate decides the next step of the rotation, and with it which logins the settings have. It reads the Secrets that the
-// decision depends on from the API server before a step that ends or replaces a login.
+// rotate decides the next step of the rotation, and with it which logins the settings have. It reads the Secrets that
+// the decision depends on from the API server before a step that ends or replaces a login.
 func (r *reconciler) rotate(ctx context.Context, p *scope) error {
 	p.db.Status.Binding = &v1alpha1.SecretBinding{Name: p.secret.Name}
 	if err := checkPassword(p.secret); err != nil {

@@ -61,7 +61,8 @@ func newLiveDatabase(t *testing.T, prepare ...func(*liveDatabase)) *liveDatabase
 	for _, change := range prepare {
 		change(d)
 	}
-	d.fixture = newFixtureThat(t, Options{Users: func(*corev1.Secret) []string { return *d.formerUsers.Load() }}, d.look, d.db)
+	d.fixture = newFixtureThat(t, Options{Users: func(*corev1.Secret) []string { return *d.formerUsers.Load() }},
+		d.look, d.db)
 	d.operate(t)
 	d.launch(t)
 	d.awaitReady(t)
@@ -76,7 +77,9 @@ func newLiveDatabase(t *testing.T, prepare ...func(*liveDatabase)) *liveDatabase
 }
 
 // look connects to the container in place of the address of the Pod.
-func (d *liveDatabase) look(ctx context.Context, namespace string, as postgresql.Settings) (postgresql.ServerSettings, error) {
+func (d *liveDatabase) look(
+	ctx context.Context, namespace string, as postgresql.Settings,
+) (postgresql.ServerSettings, error) {
 	at, err := strconv.ParseUint(d.liveServer.pod.Port, 10, 16)
 	if err != nil {
 		return postgresql.ServerSettings{}, err
@@ -136,7 +139,8 @@ func (d *liveDatabase) newClient(secret *corev1.Secret) *client {
 
 func (d *liveDatabase) write(secret *corev1.Secret) error {
 	ctx := context.Background()
-	conn, err := d.connect(ctx, string(secret.Data[credentials.KeyUsername]), string(secret.Data[credentials.KeyPassword]), d.db.Spec.DatabaseName)
+	conn, err := d.connect(ctx, string(secret.Data[credentials.KeyUsername]),
+		string(secret.Data[credentials.KeyPassword]), d.db.Spec.DatabaseName)
 	if err != nil {
 		return fmt.Errorf("logging in as %s: %w", secret.Data[credentials.KeyUsername], err)
 	}
@@ -155,8 +159,8 @@ func (c *client) end(t *testing.T, who string) int {
 	return c.rows
 }
 
-// rotate requests a rotation, and returns the new Secret and the number of rows that clients have written. Clients of the
-// former generation run until the former login may end, and clients of the new one from the start.
+// rotate requests a rotation, and returns the new Secret and the number of rows that clients have written. Clients of
+// the former generation run until the former login may end, and clients of the new one from the start.
 func (d *liveDatabase) rotate(t *testing.T, n int) (secret *corev1.Secret, rows int) {
 	t.Helper()
 	former := d.fixture.secret()
@@ -191,23 +195,29 @@ func (d *liveDatabase) rotate(t *testing.T, n int) (secret *corev1.Secret, rows 
 func (d *liveDatabase) atMostTwo(t *testing.T) {
 	t.Helper()
 	secret := d.fixture.secret()
-	conn, err := d.connect(t.Context(), string(secret.Data[credentials.KeyUsername]), string(secret.Data[credentials.KeyPassword]), "app")
+	conn, err := d.connect(t.Context(), string(secret.Data[credentials.KeyUsername]),
+		string(secret.Data[credentials.KeyPassword]), "app")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	if logins := askIn(t, conn, "select string_agg(rolname::text, ' ') from pg_roles where rolcanlogin and rolname <> 'postgres'"); logins != string(secret.Data[credentials.KeyUsername]) {
+	logins := askIn(t, conn, "select string_agg(rolname::text, ' ') from pg_roles where rolcanlogin and rolname "+
+		"<> 'postgres'")
+	if logins != string(secret.Data[credentials.KeyUsername]) {
 		t.Errorf("after the rotation, the logins are %s", logins)
 	}
 	if string(secret.Data[credentials.KeyUsername]) == credentials.Alternates("app")[0] {
 		return // a table that was just made by an alternate becomes the owner's with the next settings
 	}
-	if owners := askIn(t, conn, "select string_agg(distinct tableowner::text, ' ') from pg_tables where tablename in ('orders', 'made_by_alternate')"); owners != "app" {
+	owners := askIn(t, conn, "select string_agg(distinct tableowner::text, ' ') from pg_tables where tablename in "+
+		"('orders', 'made_by_alternate')")
+	if owners != "app" {
 		t.Errorf("the owners of the tables are %s", owners)
 	}
 }
 
-var rotations = flag.Int("database.rotations", 4, "the number of rotations of a running PostgreSQL server; half as many while something fails")
+var rotations = flag.Int("database.rotations", 4, "the number of rotations of a running PostgreSQL server; half as "+
+	"many while something fails")
 
 func TestRotationsWithoutFailedLogin(t *testing.T) {
 	t.Parallel()
@@ -222,7 +232,8 @@ func TestRotationsWithoutFailedLogin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newLiveDatabase(t)
-			if _, err := d.login(t).Exec(t.Context(), "create table orders (id bigint generated always as identity); alter role app set search_path = '$user', public; "+
+			if _, err := d.login(t).Exec(t.Context(), "create table orders (id bigint generated always as identity); "+
+				"alter role app set search_path = '$user', public; "+
 				"alter role app in database app set work_mem = '7MB'"); err != nil {
 				t.Fatal(err)
 			}
@@ -265,7 +276,9 @@ func TestRotationsWithoutFailedLogin(t *testing.T) {
 
 // killPrograms kills the programs that the script in the Pod runs, again and again.
 func killPrograms(_ *testing.T, d *liveDatabase) (stop func()) {
-	ends, programs := make(chan struct{}), []string{"psql", "sleep", "cat", "cp", "sed", "grep", "mv", "tr", "cut", "mkdir", "rm"}
+	ends, programs := make(chan struct{}), []string{
+		"psql", "sleep", "cat", "cp", "sed", "grep", "mv", "tr", "cut", "mkdir", "rm",
+	}
 	var done sync.WaitGroup
 	done.Go(func() {
 		ticks := time.NewTicker(5 * time.Second)
@@ -295,7 +308,9 @@ func killOperator(_ *testing.T, d *liveDatabase) (stop func()) {
 	lost := apierrors.NewInternalError(errors.New("the operator was killed"))
 	n := 0
 	d.beforeReconcile = func() {
-		requests := []struct{ verb, resource string }{{"patch", "secrets"}, {"update", "databases"}, {"patch", "pods"}, {"get", "secrets"}, {"get", "databases"}}
+		requests := []struct{ verb, resource string }{
+			{"patch", "secrets"}, {"update", "databases"}, {"patch", "pods"}, {"get", "secrets"}, {"get", "databases"},
+		}
 		if n++; n%2 == 0 {
 			request := requests[n/2%len(requests)]
 			d.Journal.FailNext(request.verb, request.resource, lost)

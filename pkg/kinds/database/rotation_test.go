@@ -54,23 +54,31 @@ func TestRotationSteps(t *testing.T) {
 		return r.Result
 	}
 	server.refusesNext, server.old = true, true
-	step("before the server has the password", "app: app=Password app-login1=Password app-login2=None", "PostgreSQL to accept the login app-login1", patchSettings, patchPod, updateStatus)
+	step("before the server has the password", "app: app=Password app-login1=Password app-login2=None",
+		"PostgreSQL to accept the login app-login1", patchSettings, patchPod, updateStatus)
 	server.refusesNext, server.old = false, false
 	started := f.Clock.Now()
-	waiting := "the end of the grace period at " + started.Add(credentials.DefaultGracePeriod).UTC().Truncate(time.Second).Format(time.RFC3339)
-	step("after the server accepts it", "app-login1: app=Password app-login1=Password app-login2=None", waiting, patchSecret, updateStatus)
-	step("in the grace period", "app-login1: app=Keep app-login1=Password app-login2=None", waiting, patchSettings, patchPod, updateStatus)
+	waiting := "the end of the grace period at " +
+		started.Add(credentials.DefaultGracePeriod).UTC().Truncate(time.Second).Format(time.RFC3339)
+	step("after the server accepts it", "app-login1: app=Password app-login1=Password app-login2=None", waiting,
+		patchSecret, updateStatus)
+	step("in the grace period", "app-login1: app=Keep app-login1=Password app-login2=None", waiting, patchSettings,
+		patchPod, updateStatus)
 	*users = []string{"App web"}
 	f.Clock.Step(credentials.DefaultGracePeriod + time.Second)
-	if again := step("while an App uses the former login", "app-login1: app=Keep app-login1=Password app-login2=None", "App web", updateStatus).RequeueAfter; again != 5*time.Second {
+	again := step("while an App uses the former login", "app-login1: app=Keep app-login1=Password app-login2=None",
+		"App web", updateStatus).RequeueAfter
+	if again != 5*time.Second {
 		t.Errorf("the users are looked at again after %s", again)
 	}
 	*users = nil
-	step("after the App was replaced", "app-login1: app=None app-login1=Password app-login2=None", "", patchSettings, patchPod, updateStatus)
+	step("after the App was replaced", "app-login1: app=None app-login1=Password app-login2=None", "", patchSettings,
+		patchPod, updateStatus)
 	step("at rest", "app-login1: app=None app-login1=Password app-login2=None", "")
 	f.Change(requested("2"))
 	server.refusesNext, server.old = true, true
-	step("at the next request", "app-login1: app=None app-login1=Password app-login2=Password", "PostgreSQL to accept the login app-login2", patchSettings, patchPod, updateStatus)
+	step("at the next request", "app-login1: app=None app-login1=Password app-login2=Password",
+		"PostgreSQL to accept the login app-login2", patchSettings, patchPod, updateStatus)
 	events := strings.Join(f.Events.Events(), "\n")
 	for _, want := range []string{"Normal CredentialsRotated", "Normal FormerLoginRetired"} {
 		if strings.Count(events, want) != 1 {
@@ -105,7 +113,8 @@ func TestRotationSurvivesLostRequests(t *testing.T) {
 				f.Reconcile()
 			}
 			controllertest.Equal(t, "logins", "app-login1: app=None app-login1=Password app-login2=None", f.loginsOf())
-			controllertest.Equal(t, "password of the login", string(f.secret().Data[credentials.KeyPassword]), string(f.settings().Data["alternate1.password"]))
+			controllertest.Equal(t, "password of the login", string(f.secret().Data[credentials.KeyPassword]),
+				string(f.settings().Data["alternate1.password"]))
 		})
 	}
 }
@@ -133,8 +142,13 @@ func TestRotationWithOutdatedScheduleEndsNoLogin(t *testing.T) {
 		change func(*v1alpha1.Database)
 		logins string
 	}{
-		"a request that was withdrawn": {0, func(db *v1alpha1.Database) { db.Annotations = nil }, "app: app=Password app-login1=None app-login2=None"},
-		"a longer grace period":        {3, func(db *v1alpha1.Database) { db.Spec.Credentials = longer }, "app-login1: app=Keep app-login1=Password app-login2=None"},
+		"a request that was withdrawn": {
+			0, func(db *v1alpha1.Database) { db.Annotations = nil }, "app: app=Password app-login1=None app-login2=None",
+		},
+		"a longer grace period": {
+			3, func(db *v1alpha1.Database) { db.Spec.Credentials = longer },
+			"app-login1: app=Keep app-login1=Password app-login2=None",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, _, _ := rotating(t)
@@ -161,11 +175,13 @@ func TestRotationWaitsForProof(t *testing.T) {
 	}{
 		"a server that refuses the next login, and says why": {
 			disturb:    func(s *fakeServer) { s.refusesNext, s.seen.Problem = true, "A role app-login1 exists." },
-			waitingFor: "PostgreSQL to accept the settings; the condition Ready says what is wrong", err: "A role app-login1 exists.",
+			waitingFor: "PostgreSQL to accept the settings; the condition Ready says what is wrong",
+			err:        "A role app-login1 exists.",
 		},
 		"a server that the operator cannot reach": {
 			disturb: func(s *fakeServer) { s.err = postgresql.NewError(postgresql.Silent, "no response") }, after: settleTime,
-			waitingFor: "the operator to log in as app-login1, which it cannot: the operator must reach the Pod, without --connect-to-databases=false",
+			waitingFor: "the operator to log in as app-login1, which it cannot: the operator must reach the Pod, " +
+				"without --connect-to-databases=false",
 		},
 		"a server without free connections": {
 			disturb:    func(s *fakeServer) { s.err = postgresql.NewError(postgresql.Away, "too many connections") },

@@ -68,7 +68,9 @@ func (s *liveServer) launch(t *testing.T) {
 
 func (s *liveServer) awaitReady(t *testing.T) {
 	t.Helper()
-	s.eventually(t, "PostgreSQL to be ready", func() bool { return s.running.Probe(t.Context(), s.container().ReadinessProbe) == nil })
+	s.eventually(t, "PostgreSQL to be ready", func() bool {
+		return s.running.Probe(t.Context(), s.container().ReadinessProbe) == nil
+	})
 }
 
 // eventually waits until holds returns true. It fails the test if the container ends before.
@@ -116,7 +118,8 @@ func (s *liveServer) connect(ctx context.Context, username, password, database s
 // login logs in with the connection Secret.
 func (s *liveServer) login(t *testing.T) *pgx.Conn {
 	t.Helper()
-	connection, err := s.connect(t.Context(), string(s.secret.Data[credentials.KeyUsername]), string(s.secret.Data[credentials.KeyPassword]), s.db.Spec.DatabaseName)
+	connection, err := s.connect(t.Context(), string(s.secret.Data[credentials.KeyUsername]),
+		string(s.secret.Data[credentials.KeyPassword]), s.db.Spec.DatabaseName)
 	if err != nil {
 		t.Fatalf("logging in: %v; the log:\n%s", err, s.running.Log())
 	}
@@ -166,8 +169,11 @@ func TestSettingsAreAppliedWithoutRestart(t *testing.T) {
 	former := s.secret
 	session, started := s.login(t), s.ask(t, startTime)
 	odd := v1alpha1.ParameterValue(`it's \ "odd" $(PGDATA) # ä = `)
-	s.change(t, setting(map[string]v1alpha1.ParameterValue{"work_mem": "9MB", "log_line_prefix": odd, "log_statement": "all", "my.own": "1"}))
-	if got := s.ask(t, "select current_setting('work_mem') || current_setting('log_line_prefix') || current_setting('my.own')"); got != "9MB"+string(odd)+"1" {
+	s.change(t, setting(map[string]v1alpha1.ParameterValue{
+		"work_mem": "9MB", "log_line_prefix": odd, "log_statement": "all", "my.own": "1",
+	}))
+	if got := s.ask(t, "select current_setting('work_mem') || current_setting('log_line_prefix') || "+
+		"current_setting('my.own')"); got != "9MB"+string(odd)+"1" {
 		t.Errorf("the parameters are %q", got)
 	}
 	s.change(t, func(spec *v1alpha1.DatabaseSpec) { delete(spec.Parameters, "work_mem") })
@@ -242,7 +248,9 @@ func TestRefusedParametersKeepFormerValues(t *testing.T) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "5MB", "max_connections": "31"}
 	})
 	started := s.ask(t, startTime)
-	s.change(t, setting(map[string]v1alpha1.ParameterValue{"work_mem": "nonsense", "max_connections": "-1", "no_such": "1", "maintenance_work_mem": "9MB"}))
+	s.change(t, setting(map[string]v1alpha1.ParameterValue{
+		"work_mem": "nonsense", "max_connections": "-1", "no_such": "1", "maintenance_work_mem": "9MB",
+	}))
 	problem := s.ask(t, "select current_setting('windlass.problem')")
 	for _, want := range []string{
 		`invalid value for parameter "work_mem": "nonsense"`, `-1 is outside the valid range for parameter "max_connections"`,
@@ -252,7 +260,8 @@ func TestRefusedParametersKeepFormerValues(t *testing.T) {
 			t.Errorf("the problem is %q, want one with %q", problem, want)
 		}
 	}
-	running := "select current_setting('work_mem') || current_setting('max_connections') || current_setting('maintenance_work_mem')"
+	running := "select current_setting('work_mem') || current_setting('max_connections') || " +
+		"current_setting('maintenance_work_mem')"
 	s.wants(t, running, "5MB319MB")
 	s.wants(t, startTime, started)
 
@@ -276,7 +285,9 @@ func TestServerThatDoesNotStartFallsBack(t *testing.T) {
 	})
 	s.change(t, setting(map[string]v1alpha1.ParameterValue{"wal_level": "minimal", "max_wal_senders": "10"}))
 	s.wants(t, "select current_setting('wal_level') || current_setting('work_mem')", "replica5MB")
-	if problem := s.ask(t, "select current_setting('windlass.problem')"); !strings.Contains(problem, "PostgreSQL does not start with the parameters, and runs with the former ones: WAL streaming (max_wal_senders > 0) requires wal_level") {
+	problem := s.ask(t, "select current_setting('windlass.problem')")
+	if !strings.Contains(problem, "PostgreSQL does not start with the parameters, and runs with the former ones: WAL "+
+		"streaming (max_wal_senders > 0) requires wal_level") {
 		t.Errorf("the problem is %q", problem)
 	}
 	s.change(t, setting(map[string]v1alpha1.ParameterValue{"max_wal_senders": "0"}))

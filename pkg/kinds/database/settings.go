@@ -98,8 +98,8 @@ func revisionOf(settings *corev1.Secret) string { return string(settings.Data[ke
 // maxSkew is how far in the future the time of the last change may be, because of the clock of another replica.
 const maxSkew = time.Minute
 
-// changedAt returns the time of the last change of the settings. Without a valid annotation, and for a time in the future,
-// which a user may have set, it returns the creation of the Secret.
+// changedAt returns the time of the last change of the settings. Without a valid annotation, and for a time in the
+// future, which a user may have set, it returns the creation of the Secret.
 func changedAt(settings *corev1.Secret, now time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339, settings.Annotations[changedAnnotation])
 	if err != nil || at.After(now.Add(maxSkew)) {

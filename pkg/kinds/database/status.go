@@ -82,7 +82,9 @@ func (v verdict) summary(claim *corev1.PersistentVolumeClaim) controller.Summary
 	return s
 }
 
-func verdictOf(db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time) verdict {
+func verdictOf(
+	db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time,
+) verdict {
 	starting := verdict{phase: v1alpha1.DatabaseDeploying, note: messageStarting.Note(db.Namespace, db.Name, db.Name+"-0")}
 	failed := func(note controller.Note) verdict { return verdict{phase: v1alpha1.DatabaseFailed, note: note} }
 	switch {

@@ -20,7 +20,15 @@ import (
 
 // blocked returns the status of a Pod whose container waits with the given reason.
 func blocked(reason string) corev1.PodStatus {
-	return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: containerName, Image: "postgres:17", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}}
+	return corev1.PodStatus{
+		ContainerStatuses: []corev1.ContainerStatus{
+			{
+				Name: containerName, Image: "postgres:17", State: corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: reason},
+				},
+			},
+		},
+	}
 }
 
 // crashed returns the status of a Pod whose container is in the state now, and whose previous run ended with
@@ -28,7 +36,9 @@ func blocked(reason string) corev1.PodStatus {
 func crashed(now corev1.ContainerState, message string) corev1.PodStatus {
 	return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 		Name: containerName, State: now,
-		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: message}},
+		LastTerminationState: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: message},
+		},
 	}}}
 }
 
@@ -38,13 +48,15 @@ func TestVerdict(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	unschedulable := func(since time.Duration) *corev1.PodStatus {
 		return &corev1.PodStatus{Conditions: []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "no room", LastTransitionTime: metav1.NewTime(now.Add(-since)),
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "no room",
+			LastTransitionTime: metav1.NewTime(now.Add(-since)),
 		}}}
 	}
 	starting := verdict{
 		phase: v1alpha1.DatabaseDeploying, note: controller.Note{
-			Reason:  "Starting",
-			Message: "PostgreSQL is starting. If it does not become ready, see `kubectl describe -n default sts/shop pod/shop-0 pvc/shop`.",
+			Reason: "Starting",
+			Message: "PostgreSQL is starting. If it does not become ready, see `kubectl describe -n default sts/shop " +
+				"pod/shop-0 pvc/shop`.",
 		},
 	}
 	startingFor := func(again time.Duration) verdict { v := starting; v.requeueAfter = again; return v }
@@ -58,11 +70,15 @@ func TestVerdict(t *testing.T) {
 		want   verdict
 	}{
 		"a Database with a ready Pod of the newest template is Ready": {
-			set:  appsv1.StatefulSetStatus{ObservedGeneration: 2, UpdatedReplicas: 1, ReadyReplicas: 1},
-			want: verdict{phase: v1alpha1.DatabaseReady, note: controller.Note{Reason: "Available", Message: "PostgreSQL takes connections."}},
+			set: appsv1.StatefulSetStatus{ObservedGeneration: 2, UpdatedReplicas: 1, ReadyReplicas: 1},
+			want: verdict{
+				phase: v1alpha1.DatabaseReady, note: controller.Note{Reason: "Available", Message: "PostgreSQL takes connections."},
+			},
 		},
 		"a Database whose StatefulSet has an outdated status is Deploying": {
-			set: appsv1.StatefulSetStatus{ObservedGeneration: 1, UpdatedReplicas: 1, ReadyReplicas: 1}, pod: &corev1.PodStatus{}, want: starting,
+			set: appsv1.StatefulSetStatus{
+				ObservedGeneration: 1, UpdatedReplicas: 1, ReadyReplicas: 1,
+			}, pod: &corev1.PodStatus{}, want: starting,
 		},
 		"a Database with a ready Pod of an older template is Deploying": {
 			set: appsv1.StatefulSetStatus{ObservedGeneration: 2, ReadyReplicas: 1}, pod: &corev1.PodStatus{}, want: starting,
@@ -72,24 +88,37 @@ func TestVerdict(t *testing.T) {
 			pod: unschedulable(20 * time.Second), want: startingFor(40 * time.Second),
 		},
 		"a Pod that is unschedulable for a minute is reported": {
-			pod: unschedulable(time.Minute), want: verdict{phase: v1alpha1.DatabaseDeploying, note: controller.Note{Reason: "Unschedulable", Message: "Pod shop-0 does not start: the scheduler found no node for it. See `kubectl describe pod -n default shop-0`. The scheduler says: no room."}},
+			pod: unschedulable(time.Minute), want: verdict{
+				phase: v1alpha1.DatabaseDeploying, note: controller.Note{
+					Reason: "Unschedulable", Message: "Pod shop-0 does not start: the scheduler found no node for " +
+						"it. See `kubectl describe pod -n default shop-0`. The scheduler says: no room.",
+				},
+			},
 		},
 		"a Database whose image cannot be pulled is Failed": {
-			pod: new(blocked("ErrImagePull")), want: failed("ImagePullBackOff", "Pod shop-0 does not start: the image postgres:17 cannot be pulled. See `kubectl describe pod -n default shop-0`."),
+			pod: new(blocked("ErrImagePull")),
+			want: failed("ImagePullBackOff", "Pod shop-0 does not start: the image postgres:17 cannot be pulled. See "+
+				"`kubectl describe pod -n default shop-0`."),
 		},
 		"a Database whose container is being created is Deploying": {pod: new(blocked("ContainerCreating")), want: starting},
 		"a Database that crashes repeatedly is Failed, with the message of the script": {
-			pod:  new(crashed(backOff, "The volume has data of PostgreSQL 15.")),
-			want: failed("CrashLoopBackOff", "The volume has data of PostgreSQL 15. See `kubectl logs -n default shop-0 --previous`."),
+			pod: new(crashed(backOff, "The volume has data of PostgreSQL 15.")),
+			want: failed("CrashLoopBackOff", "The volume has data of PostgreSQL 15. See `kubectl logs -n default "+
+				"shop-0 --previous`."),
 		},
 		"a Database that crashes repeatedly without a message is Failed": {
-			pod: new(crashed(backOff, "")), want: failed("CrashLoopBackOff", "PostgreSQL ended with exit code 1. See `kubectl logs -n default shop-0 --previous`."),
+			pod: new(crashed(backOff, "")),
+			want: failed("CrashLoopBackOff", "PostgreSQL ended with exit code 1. See `kubectl logs -n default shop-0 "+
+				"--previous`."),
 		},
 		"a Database that runs between two crashes is Failed": {
 			pod: new(crashed(running, "")), before: "CrashLoopBackOff",
-			want: failed("CrashLoopBackOff", "PostgreSQL ended with exit code 1. See `kubectl logs -n default shop-0 --previous`."),
+			want: failed("CrashLoopBackOff", "PostgreSQL ended with exit code 1. See `kubectl logs -n default shop-0 "+
+				"--previous`."),
 		},
-		"a Database that runs after its first crash is Deploying": {pod: new(crashed(running, "")), before: "Starting", want: starting},
+		"a Database that runs after its first crash is Deploying": {
+			pod: new(crashed(running, "")), before: "Starting", want: starting,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, claim := example(), &corev1.PersistentVolumeClaim{}
@@ -105,13 +134,16 @@ func TestVerdict(t *testing.T) {
 }
 
 func TestGrowingVolumeSetsProgressing(t *testing.T) {
-	db, claim := example(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}}
+	db, claim := example(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"},
+	}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	set := &appsv1.StatefulSet{Status: appsv1.StatefulSetStatus{UpdatedReplicas: 1, ReadyReplicas: 1}}
 	setProgress(&scope{db: db, statefulSet: set, claim: claim}, time.Now())
 	controllertest.Equal(t, "conditions", []string{
-		"Progressing=True StorageGrowing: The volume grows from 1Gi to 2Gi; see `kubectl describe pvc -n default shop`.", "Ready=True Available: PostgreSQL takes connections.",
+		"Progressing=True StorageGrowing: The volume grows from 1Gi to 2Gi; see `kubectl describe pvc -n " +
+			"default shop`.", "Ready=True Available: PostgreSQL takes connections.",
 	}, controllertest.Conditions(db))
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseReady, db.Status.Phase)
 }

@@ -39,9 +39,9 @@ var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) 
 	}
 }
 
-// previousScripts are the SHA-256 digests of the scripts of previous versions of the operator. A StatefulSet keeps such a
-// script until something else changes its Pod template. A new version with another serverScript has to add the digest of
-// the previous script: otherwise `make test-upgrade` fails.
+// previousScripts are the SHA-256 digests of the scripts of previous versions of the operator. A StatefulSet keeps such
+// a script until something else changes its Pod template. A new version with another serverScript has to add the digest
+// of the previous script: otherwise `make test-upgrade` fails.
 var previousScripts []string
 
 // isOurs reports whether this or a previous version of the operator can have set the operator fields of the template in
@@ -57,7 +57,8 @@ func isOurs(last *corev1.PodTemplateSpec, set *appsv1.StatefulSet) bool {
 		command[scriptIndex] = serverScript
 	}
 	same := equality.Semantic.DeepEqual
-	return slices.Equal(command, want.Command) && labels.SelectorFromSet(set.Spec.Selector.MatchLabels).Matches(labels.Set(last.Labels)) &&
+	return slices.Equal(command, want.Command) &&
+		labels.SelectorFromSet(set.Spec.Selector.MatchLabels).Matches(labels.Set(last.Labels)) &&
 		same(is.StartupProbe, want.StartupProbe) && same(is.ReadinessProbe, want.ReadinessProbe) &&
 		same(is.LivenessProbe, want.LivenessProbe) && same(is.Lifecycle, want.Lifecycle)
 }
@@ -82,7 +83,8 @@ func keepTemplate(db *v1alpha1.Database, desired, live *appsv1.StatefulSet) {
 // setAside keeps the fields of the last template that wait for a restart. Users can write the record that last comes
 // from, but these fields are theirs anyway.
 func setAside(desired, last *corev1.PodTemplateSpec) {
-	if c, before := pods.Container(desired, containerName), pods.Container(last, containerName); c != nil && before != nil {
+	c, before := pods.Container(desired, containerName), pods.Container(last, containerName)
+	if c != nil && before != nil {
 		c.Image, c.Resources = before.Image, before.Resources
 	}
 }

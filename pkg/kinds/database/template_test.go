@@ -116,12 +116,15 @@ func TestRequestedRestartStaysInTemplate(t *testing.T) {
 	controllertest.Equal(t, "template", wanted, &want.Spec.Template)
 }
 
-// TestPendingFieldsIgnoresValuesThatAdmissionChanged has a StatefulSet in which a policy changed what the operator applied.
+// TestPendingFieldsIgnoresValuesThatAdmissionChanged has a StatefulSet in which a policy changed what the operator
+// applied.
 func TestPendingFieldsIgnoresValuesThatAdmissionChanged(t *testing.T) {
 	db := example(func(db *v1alpha1.Database) { db.Spec.UpdatePolicy = v1alpha1.UpdateManual })
 	live := recorded(t, desiredStatefulSet(db, "postgres"))
 	c := &live.Spec.Template.Spec.Containers[0]
-	c.Image, c.Resources.Limits = "mirror.example.com/postgres:17", corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+	c.Image, c.Resources.Limits = "mirror.example.com/postgres:17", corev1.ResourceList{
+		corev1.ResourceMemory: resource.MustParse("1Gi"),
+	}
 	controllertest.Equal(t, "pending fields", nil, pendingFields(db, "postgres", live))
 	withImage("postgres:17.7")(db)
 	controllertest.Equal(t, "pending fields after a change", []string{fieldImage}, pendingFields(db, "postgres", live))
