@@ -37,14 +37,8 @@ func classify(result Result, err error) outcome {
 		behind    *behindError
 	)
 	switch {
-	case err == nil && result.RequeueAfter > 0:
-		o := outcome{name: OutcomeRequeueAfter, retry: after, after: result.RequeueAfter, lane: Urgent}
-		if result.Check {
-			o.lane = Background
-		}
-		return o
 	case err == nil:
-		return outcome{name: OutcomeSuccess}
+		return succeeded(result)
 	case errors.As(err, &unstalled):
 		o := classify(result, unstalled.err)
 		o.stalled = false
@@ -93,6 +87,18 @@ func classify(result Result, err error) outcome {
 		}
 	default:
 		return failed(ReasonOf(err), err)
+	}
+}
+
+// succeeded returns the outcome of a reconcile without an error.
+func succeeded(result Result) outcome {
+	switch {
+	case result.RequeueAfter <= 0:
+		return outcome{name: OutcomeSuccess}
+	case result.Check:
+		return outcome{name: OutcomeRequeueAfter, retry: after, after: result.RequeueAfter, lane: Background}
+	default:
+		return outcome{name: OutcomeRequeueAfter, retry: after, after: result.RequeueAfter, lane: Urgent}
 	}
 }
 

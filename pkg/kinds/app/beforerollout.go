@@ -21,9 +21,9 @@ import (
 //
 // While the status has a run, its command runs at most once, whenever the operator dies. The Pod is created with a
 // scheduling gate, so that it does not run yet. Then its UID is stored in the status, and only then is the gate
-// removed. A Pod that the status does not name has therefore never run, and a missing Pod that the status names may
-// have run. All Pods of an App have the same name, so that the API server rejects a second Pod. A Pod has
-// pods.TrackingFinalizer until the status says how its command ended.
+// removed. A Pod that the status does not name has therefore never run, unless somebody else removed the gate, and a
+// missing Pod that the status names may have run. All Pods of an App have the same name, so that the API server rejects
+// a second Pod. A Pod has pods.TrackingFinalizer until the status says how its command ended.
 type beforeRollout struct {
 	*runonce.Commands
 	configMaps coreclient.ConfigMapsGetter
@@ -31,7 +31,8 @@ type beforeRollout struct {
 	clock      clock.PassiveClock
 }
 
-// Bind implements children.Child. The step settles a command while no command may start: see prepare for the others.
+// Bind implements children.Child. prepare calls proceed, unless a Pod would lack an object, or the Deployment belongs
+// to somebody else. In these two cases, this step calls settle.
 func (b *beforeRollout) Bind(tracker *controller.Tracker) children.Step[*scope] {
 	b.Tracker = tracker
 	return children.Step[*scope]{Name: "beforeRollout", Owned: b.Informer, Apply: b.settle}
@@ -40,7 +41,8 @@ func (b *beforeRollout) Bind(tracker *controller.Tracker) children.Step[*scope] 
 // Watches implements children.Reference.
 func (b *beforeRollout) Watches() []controller.Reference { return []controller.Reference{b.Tracked()} }
 
-// proceed takes at most one step. It holds the template until the command has succeeded.
+// proceed takes the next steps, up to a step that the status has to store. It holds the template until the command has
+// succeeded.
 func (b *beforeRollout) proceed(ctx context.Context, p *scope) *hold {
 	wanted := p.wantedRun()
 	pod, err := b.Observe(ctx, p.app)
@@ -101,7 +103,7 @@ func nextStep(app *v1alpha1.App, wanted *run, observed runonce.State) step {
 	return stepCreate
 }
 
-// act takes the next step of an App whose Pod is observed.
+// act takes the next step of an App whose Pod is observed. proceed has created a Pod that was needed.
 func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod runonce.State) *hold {
 	switch nextStep(p.app, wanted, pod) {
 	case stepRollOut:
@@ -124,12 +126,13 @@ func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod runo
 		return waiting
 	case stepFail:
 		return &hold{summary: failure(p, *wanted)}
+	default: // stepConflict
+		return &hold{err: p.Taken("Pod", pod.Pod)}
 	}
-	return &hold{err: p.Taken("Pod", pod.Pod)} // stepConflict
 }
 
 // releaseEnded releases a Pod after the status says how its command ended, a Pod that is deleted before its command has
-// run, and a Pod that does not belong to the App. It returns the changed state.
+// run, and a Pod that does not belong to the App. It returns the new state of a Pod of the App.
 func (b *beforeRollout) releaseEnded(ctx context.Context, app *v1alpha1.App, pod runonce.State) (runonce.State, error) {
 	of := recordOf(app, pod)
 	switch {

@@ -57,7 +57,8 @@ func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
 	}
 }
 
-// holdsAutoscaler reports whether the App has no Deployment. An autoscaler would scale a Deployment of somebody else.
+// holdsAutoscaler reports whether a desired autoscaler has no Deployment of the App: it would scale a Deployment of
+// somebody else. An autoscaler that is not desired is deleted in any case.
 func holdsAutoscaler(p *scope) bool {
 	return isAutoscaled(p.app) && p.applied.deployment == nil && p.observed.deployment == nil
 }

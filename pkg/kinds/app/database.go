@@ -83,6 +83,8 @@ func (d *databases) get(app *v1alpha1.App) controller.Object {
 // Deployment yet and the database is not Ready, because its Pods could not log in. inputs has the cached versions of
 // the inputs. deployed reports whether the App has a Deployment.
 //
+// If the Secret is missing, check returns nil, because observe reports it.
+//
 // A Database and an ExternalDatabase of the same name have Secrets of the same name. A Secret that no Windlass object
 // controls was created by a user: check accepts it.
 func (d *databases) check(app *v1alpha1.App, inputs versions, deployed bool) error {

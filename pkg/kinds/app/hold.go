@@ -19,7 +19,8 @@ type hold struct {
 	// first is true if the status must be stored before anything else happens. The next reconcile, which follows at once,
 	// reports the errors of children.
 	first bool
-	// template is the Pod template that the Deployment keeps. If it is nil, the whole Deployment stays as it is.
+	// template is the Pod template that the Deployment keeps, which prepare sets while beforeRollout runs. If it is nil,
+	// the whole Deployment stays as it is.
 	template *corev1.PodTemplateSpec
 }
 

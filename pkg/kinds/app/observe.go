@@ -15,7 +15,8 @@ type observed struct {
 	deployment *appsv1.Deployment
 	// foreign reports whether the cached Deployment with the name of the App belongs to somebody else.
 	foreign bool
-	// unmet says which object the Pods need and lack, or is nil. If it is set, contents and autoscaler are not known.
+	// unmet says why the Pods cannot have what they need: an object is missing, or the database is not theirs or not
+	// Ready. If it is set, contents and autoscaler are not known.
 	unmet error
 	// contents has the contents of the inputs of the Pods.
 	contents contents

@@ -50,7 +50,8 @@ func (r *reconciler) prepare(ctx context.Context, p *scope) (err error) {
 	switch {
 	case o.unmet != nil:
 		p.hold = &hold{err: o.unmet}
-	case !o.foreign:
+	case o.foreign: // no command runs for it, and its child reports the conflict of names
+	default:
 		p.hold = r.beforeRollout.proceed(ctx, p)
 	}
 	if p.hold != nil && o.deployment == nil {
@@ -89,6 +90,7 @@ func (r *reconciler) setStatus(p *scope, err error) error {
 		}
 		return nil
 	}
+	// setHeld replaces what setRollout has set, except Degraded, Stalled and the numbers of Pods.
 	err = setHeld(p)
 	if problems && readyOf(p.app).Reason == reason { // a crash loop must not cause a write for each crash
 		status.Replicas, status.ReadyReplicas = replicas, ready

@@ -43,12 +43,11 @@ func (r *reconciler) recordEvents(p *scope) {
 
 // setFailed sets the status after prepare or a child returned an error, and returns the error of the reconcile.
 func setFailed(p *scope, err error) error {
-	switch h := p.hold; {
-	case h == nil:
-	case h.first, errors.Is(err, h): // the status must be stored first, or no child was applied
-		return setHeld(p)
-	default:
-		err = controller.Worst(h.err, err)
+	if h := p.hold; h != nil {
+		if h.first || errors.Is(err, h) { // the status must be stored first, or no child was applied
+			return setHeld(p)
+		}
+		err = controller.Worst(h.err, err) // h.err may be nil
 	}
 	return setBlocked(p.app, p.applied.deployment != nil, err)
 }

@@ -92,8 +92,8 @@ func holdTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplate
 	}
 }
 
-// hasTemplateDrift reports whether another client changed the template that the operator applied last, whose digest is
-// applied, and the operator is about to revert the change. `kubectl rollout undo` also changes the annotations, and
+// hasTemplateDrift reports whether live differs from the desired template although the App has not changed: applied is
+// the digest of the template that the operator applied last. `kubectl rollout undo` also changes the annotations, and
 // with them the record.
 func hasTemplateDrift(applied string, desired, live *appsv1.Deployment) bool {
 	wanted, observed := &desired.Spec.Template, &live.Spec.Template

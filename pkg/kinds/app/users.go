@@ -48,8 +48,9 @@ const unknownUsers = "the list of Apps"
 // "App web", sorted. These are the Apps that refer to the Secret and have
 //   - a Deployment whose template is for another content, unless it has 0 replicas and no Pod, or
 //   - a Deployment whose status does not say that all its Pods have its template, or
-//   - Pods that have not ended, including Pods that are being deleted, of another template than the Deployment's, or
-//   - a Pod that runs beforeRollout and started before the last rotation.
+//   - Pods that have not ended, including Pods that are being deleted, whose inputs have other contents than those of
+//     the Deployment's template, or
+//   - a Pod that runs beforeRollout and was created before the last rotation, or within a minute after it.
 func (u *Users) Former(secret *corev1.Secret) (users []string) {
 	found, err := u.apps.GetIndexer().ByIndex(inputIndex, indexKey(kindSecret, secret.Namespace, secret.Name))
 	if err != nil || !u.hasSynced(u.apps) || !u.hasSynced(u.deployed) || !u.hasSynced(u.running) {

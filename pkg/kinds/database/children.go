@@ -28,8 +28,8 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 	r.connection = &children.Declaration[*scope, *corev1.Secret]{
 		Resource: c.Secrets(),
 		Suffix:   credentials.Suffix,
-		Desired:  func(p *scope) *corev1.Secret { return newSecret(p.db) },
-		Keep: func(p *scope, desired, live *corev1.Secret) {
+		Desired:  func(p *scope) *corev1.Secret { return newSecret(p.db) }, // with a new password
+		Keep: func(p *scope, desired, live *corev1.Secret) { // the password of an existing Secret
 			credentials.Keep(p.db.Spec.Owner, r.clock.Now())(desired, live)
 		},
 		Applied: func(p *scope, live *corev1.Secret) { p.secret = live },
@@ -40,14 +40,14 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 		Needs:    []string{nameRotation},
 		Desired:  func(p *scope) *corev1.Secret { return desiredSettings(p.db, p.logins, r.clock.Now()) },
 		Keep:     func(_ *scope, desired, live *corev1.Secret) { keepRevision(desired, live) },
-		Applied:  r.settle,
+		Applied:  r.settingsApplied,
 	}
 	r.claim = &children.Declaration[*scope, *corev1.PersistentVolumeClaim]{
 		Resource: c.PersistentVolumeClaims(),
 		Needs:    []string{nameSettings},
 		Desired: func(p *scope) *corev1.PersistentVolumeClaim {
 			desired := desiredClaim(p.db)
-			if p.cannotGrow != nil {
+			if p.cannotGrow != nil { // applyClaim has set it, and p.claim
 				desired.Spec.Resources.Requests[corev1.ResourceStorage] = *sizeOf(p.claim)
 			}
 			return desired
@@ -73,22 +73,22 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 		children.Step[*scope]{Name: nameRotation, Needs: []string{nameConnection}, Apply: r.rotate},
 		r.settings,
 		children.Owns(c.Services(), func(p *scope) *corev1.Service { return desiredService(p.db) }),
-		volume{r.claim, r.volume},
+		claimChild{r.claim, r.applyClaim},
 		r.statefulSet, // its controller replaces the Pod when the template changes
 		children.Step[*scope]{Name: "server", Needs: []string{nameStatefulSet}, Apply: r.server},
 	}
 }
 
-// volume is a claim that is applied by a function, which gets the function that Declaration applies it by.
-type volume struct {
+// claimChild declares the claim with a function around the function that applies a Declaration.
+type claimChild struct {
 	*children.Declaration[*scope, *corev1.PersistentVolumeClaim]
 	apply func(ctx context.Context, p *scope, ensure func(context.Context, *scope) error) error
 }
 
 // Bind implements children.Child.
-func (v volume) Bind(tracker *controller.Tracker) children.Step[*scope] {
-	step := v.Declaration.Bind(tracker)
+func (c claimChild) Bind(tracker *controller.Tracker) children.Step[*scope] {
+	step := c.Declaration.Bind(tracker)
 	ensure := step.Apply
-	step.Apply = func(ctx context.Context, p *scope) error { return v.apply(ctx, p, ensure) }
+	step.Apply = func(ctx context.Context, p *scope) error { return c.apply(ctx, p, ensure) }
 	return step
 }

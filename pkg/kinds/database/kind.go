@@ -1,7 +1,7 @@
 // Package database reconciles Databases: it runs PostgreSQL with two Secrets, a Service, a PersistentVolumeClaim and a
-// StatefulSet. The script server.sh in the Pod brings PostgreSQL to the settings Secret, also while it runs. It
-// generates a password only if the Secret has none. The PersistentVolumeClaim stays when the Database is deleted,
-// unless deletionPolicy is Delete.
+// StatefulSet. The script server.sh in the Pod brings PostgreSQL to the settings Secret, also while it runs. The
+// operator generates a password only if the Secret has none. The PersistentVolumeClaim stays when the Database is
+// deleted, unless deletionPolicy is Delete.
 package database
 
 import (

@@ -83,14 +83,14 @@ func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 		return controller.Result{}, err
 	}
 	again := earliest(setProgress(p, r.clock.Now()), p.setCredentials())
-	err = cmp.Or(p.cannotGrow, refusal(p.db))
+	err = cmp.Or(p.cannotGrow, settingsProblem(p.db))
 	if err != nil {
 		setBlocked(p.db, err)
 	}
 	return controller.Result{RequeueAfter: again, Check: true}, err
 }
 
-// earliest returns the shorter of two delays. A delay of 0 means no delay.
+// earliest returns the shorter of two delays. 0 means that there is none.
 func earliest(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -98,17 +98,17 @@ func earliest(a, b time.Duration) time.Duration {
 	return a
 }
 
-// refusal returns an error if the server could not apply settings, with which it continues to run, or nil.
-func refusal(db *v1alpha1.Database) error {
+// settingsProblem returns an error if the server could not apply settings, with which it continues to run, or nil.
+func settingsProblem(db *v1alpha1.Database) error {
 	if db.Status.Server == nil || db.Status.Server.Problem == "" {
 		return nil
 	}
 	return controller.Stalled(messageSettingsRefused.Error(db.Status.Server.Problem), refusedRetry)
 }
 
-// volume applies the claim, which an earlier Database of the same name may have left, by ensure. If the API server
-// refuses to grow the volume, volume sets p.cannotGrow and returns nil.
-func (r *reconciler) volume(ctx context.Context, p *scope, ensure func(context.Context, *scope) error) error {
+// applyClaim applies the claim, which an earlier Database of the same name may have left, by ensure. If the API server
+// refuses to grow the volume, applyClaim sets p.cannotGrow and returns nil.
+func (r *reconciler) applyClaim(ctx context.Context, p *scope, ensure func(context.Context, *scope) error) error {
 	cached, err := r.checkVolume(p)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (r *reconciler) checkVolume(p *scope) (*corev1.PersistentVolumeClaim, error
 	return claim, checkClass(p.db, claim)
 }
 
-// server looks at the Pod and at the server in it, after the StatefulSet was applied.
+// server brings the Pod and the server in it to the applied StatefulSet and settings, step by step, and looks at both.
 func (r *reconciler) server(ctx context.Context, p *scope) error {
 	for _, step := range []func(context.Context, *scope) error{
 		r.findPod, r.missing, r.replace, r.notify, r.observe, r.move,
@@ -156,6 +156,19 @@ func (r *reconciler) server(ctx context.Context, p *scope) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// findPod sets p.pod to the cached Pod of the StatefulSet, if there is one.
+func (r *reconciler) findPod(_ context.Context, p *scope) error {
+	pod, err := r.pod(p.db.Namespace, p.statefulSet.Name+"-0")
+	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(pod, p.statefulSet) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading Pod %s/%s-0 from the cache: %w", p.db.Namespace, p.statefulSet.Name, err)
+	}
+	p.pod = pod
 	return nil
 }
 
@@ -174,18 +187,5 @@ func (r *reconciler) replace(ctx context.Context, p *scope) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting Pod %s/%s, which does not start: %w", pod.Namespace, pod.Name, err)
 	}
-	return nil
-}
-
-// findPod sets p.pod to the cached Pod of the StatefulSet, if there is one.
-func (r *reconciler) findPod(_ context.Context, p *scope) error {
-	pod, err := r.pod(p.db.Namespace, p.statefulSet.Name+"-0")
-	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(pod, p.statefulSet) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading Pod %s/%s-0 from the cache: %w", p.db.Namespace, p.statefulSet.Name, err)
-	}
-	p.pod = pod
 	return nil
 }

@@ -103,7 +103,7 @@ func (r *reconciler) move(ctx context.Context, p *scope) error {
 // obstacle returns what keeps the server from accepting the next password, or usual if nothing is known to.
 func (p *scope) obstacle(usual string) string {
 	switch {
-	case refusal(p.db) != nil:
+	case settingsProblem(p.db) != nil:
 		return messageAwaitProblem.With()
 	case p.runsNewest() && p.settling == 0:
 		return messageAwaitProof.With(p.logins.other.name)
@@ -111,8 +111,9 @@ func (p *scope) obstacle(usual string) string {
 	return usual
 }
 
-// settle is called when the settings Secret was applied. It records an Event if the settings have ended a login.
-func (r *reconciler) settle(p *scope, settings *corev1.Secret) {
+// settingsApplied is called when the settings Secret was applied. It records an Event if the settings have ended a
+// login.
+func (r *reconciler) settingsApplied(p *scope, settings *corev1.Secret) {
 	p.settings = settings
 	if p.rotation.step == credentials.Retire {
 		note := messageRetired.Note(p.logins.other.name)
