@@ -54,10 +54,7 @@ func classify(result Result, err error) outcome {
 	case errors.As(err, &postponed):
 		return outcome{name: OutcomePostponed, quiet: true}.in(postponed.after)
 	case errors.As(err, &unread):
-		o := outcome{
-			name: OutcomeDegraded, degraded: true, stalled: true, reason: unread.Reason, message: unread.Message,
-			lane: Background,
-		}
+		o := outcome{name: OutcomeDegraded, degraded: true, stalled: true, reason: unread.Reason, message: unread.Message}
 		if unread.Reason == lenient.ReasonBudgetExceeded {
 			return o.in(unreadableRecheck)
 		}
