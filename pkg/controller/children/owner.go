@@ -143,7 +143,7 @@ func (t *Type[T]) owns(owner Owner, child T) bool {
 		return owner.Owns(child)
 	}
 	marked := func(object metav1.Object) bool { return object.GetAnnotations()[MadeForAnnotation] == owner.mark() }
-	return metav1.GetControllerOfNoCopy(child) == nil && (marked(child) || marked(recordOn(child)))
+	return metav1.GetControllerOfNoCopy(child) == nil && (marked(child) || marked(Recorded(child)))
 }
 
 // owned returns a copy of child with ManagedByLabel, and with the owner reference or MadeForAnnotation.
@@ -169,23 +169,15 @@ func with(m map[string]string, key, value string) map[string]string {
 
 // recordedOwner returns the UID of the controlling owner in the record of a child, or "".
 func recordedOwner(child metav1.Object) types.UID {
-	if ref := metav1.GetControllerOfNoCopy(recordOn(child)); ref != nil {
+	if ref := metav1.GetControllerOfNoCopy(Recorded(child)); ref != nil {
 		return ref.UID
 	}
 	return ""
 }
 
-// RecordedLabels returns the labels in the record of a child: the labels that its owner has set. It returns nil for an
-// object without a record, which is no child.
-func RecordedLabels(child metav1.Object) map[string]string {
-	if child.GetAnnotations()[RecordAnnotation] == "" {
-		return nil
-	}
-	return recordOn(child).GetLabels()
-}
-
-// recordOn returns the metadata in the record of a child. It is empty if the record cannot be read.
-func recordOn(child metav1.Object) metav1.Object {
+// Recorded returns the metadata in the record of a child: what its owner has set. It is empty if the record cannot be
+// read, and for an object without a record, which is no child.
+func Recorded(child metav1.Object) metav1.Object {
 	var record metav1.PartialObjectMetadata
 	if err := json.Unmarshal([]byte(child.GetAnnotations()[RecordAnnotation]), &record); err != nil {
 		return &metav1.PartialObjectMetadata{}

@@ -72,7 +72,7 @@ func (o Owner) IsReferredToBy(child metav1.Object) bool {
 // Made reports whether the record of child has the name of child and the UID of the owner. A user's copy of
 // a child under another name has the same owner reference and record as the child.
 func (o Owner) Made(child metav1.Object) bool {
-	record := recordOn(child)
+	record := Recorded(child)
 	return recordedOwner(child) == o.GetUID() && record.GetName() == child.GetName() &&
 		record.GetNamespace() == child.GetNamespace()
 }

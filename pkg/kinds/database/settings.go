@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/children"
 )
 
 // Keys of the settings Secret, which the Pod mounts: see server.sh.
@@ -75,7 +76,8 @@ func newRevision() string {
 	return hex.EncodeToString(random)
 }
 
-// keepRevision keeps the revision and the time of a settings Secret whose settings do not change.
+// keepRevision keeps the revision of a settings Secret whose settings do not change, and the time that the operator has
+// recorded.
 func keepRevision(want, live *corev1.Secret) {
 	revision := live.Data[keyRevision]
 	if len(revision) == 0 {
@@ -87,7 +89,7 @@ func keepRevision(want, live *corev1.Secret) {
 		return
 	}
 	want.Data = settings
-	if changed := live.Annotations[changedAnnotation]; changed != "" {
+	if changed := children.Recorded(live).GetAnnotations()[changedAnnotation]; changed != "" {
 		want.Annotations[changedAnnotation] = changed
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
 // blocked returns the status of a Pod whose container waits with the given reason.
@@ -153,4 +154,21 @@ func TestPodThatCannotBeReadIsAnError(t *testing.T) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}}
 	err := r.server(t.Context(), &scope{db: example(), statefulSet: set})
 	controllertest.Equal(t, "error", "reading Pod default/shop-0 from the cache: the cache is broken", fmt.Sprint(err))
+}
+
+// TestTimeOfSettingsIsRestored changes the time of the last change of the settings as another client.
+func TestTimeOfSettingsIsRestored(t *testing.T) {
+	f := readyFixture(t)
+	at := func() string {
+		return kindtest.Get[*corev1.Secret](f.Cluster, "default", "shop-settings").Annotations[changedAnnotation]
+	}
+	before := at()
+	for _, value := range []string{"theirs", "2001-01-01T00:00:00Z", ""} {
+		kindtest.Change(f.Cluster, "default", "shop-settings", func(s *corev1.Secret) {
+			s.Annotations[changedAnnotation] = value
+		})
+		r := f.Reconcile()
+		controllertest.Equal(t, "writes", []string{patchSettings}, r.Writes)
+		controllertest.Equal(t, "time", before, at())
+	}
 }

@@ -16,7 +16,7 @@ const (
 // child or Pod of owner. It reads them from the record of owner, and not from its labels, which others can set too:
 // tools delete objects by their labels.
 func CopyPlatformLabels(to map[string]string, owner metav1.Object) {
-	set := children.RecordedLabels(owner)
+	set := children.Recorded(owner).GetLabels()
 	for _, name := range []string{PartOfLabel, ComponentLabel} {
 		if value := set[name]; value != "" {
 			to[name] = value
