@@ -145,7 +145,7 @@ func (o *planOptions) run(ctx context.Context, flags *pflag.FlagSet, args []stri
 	if err := o.plan(ctx, p, found); err != nil {
 		return err
 	}
-	result, err := report.New(p.Writes(), p.Statements())
+	result, err := report.New(p.Server.Writes())
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (o *planOptions) run(ctx context.Context, flags *pflag.FlagSet, args []stri
 // plan plans what the user asks for.
 func (o *planOptions) plan(ctx context.Context, p *planner.Planner, found []*resource.Info) error {
 	for _, info := range found {
-		if err := o.planOne(ctx, p, info); err != nil && !p.IsLastRefusal(err) {
+		if err := o.planOne(ctx, p, info); err != nil && !p.IsLastRejection(err) {
 			if info.Mapping.GroupVersionKind.Kind == "Secret" {
 				err = errors.New(report.RefusalOfSecret(err))
 			}
@@ -195,13 +195,13 @@ func (o *planOptions) planOne(ctx context.Context, p *planner.Planner, info *res
 			return err
 		}
 	}
-	p.Reconcile(info.Mapping.GroupVersionKind.GroupKind(), controller.Key{Namespace: info.Namespace, Name: info.Name})
+	p.Add(info.Mapping.GroupVersionKind.GroupKind(), controller.Key{Namespace: info.Namespace, Name: info.Name})
 	return nil
 }
 
 // notesOf returns what the plan does not know. offline is true if it connects to no PostgreSQL server.
 func notesOf(p *planner.Planner, offline bool) (notes []string) {
-	for _, right := range p.Denied() {
+	for _, right := range p.Server.Denied() {
 		notes = append(notes,
 			fmt.Sprintf("You may not %s. The API server has not checked these writes, so that their defaults "+
 				"are missing.", right))

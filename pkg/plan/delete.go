@@ -2,7 +2,6 @@ package plan
 
 import (
 	"encoding/json"
-	"net/http"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,86 +11,47 @@ import (
 )
 
 // delete answers a deletion. An object with finalizers, and a running Pod, are only marked as being deleted.
-func (s *Server) delete(q *request) (*answer, error) {
-	opts := &metav1.DeleteOptions{}
+func (s *Server) delete(q *request) (*unstructured.Unstructured, error) {
+	opts := metav1.DeleteOptions{}
 	if len(q.body) > 0 {
-		if err := json.Unmarshal(q.body, opts); err != nil {
-			return refuse(apierrors.NewBadRequest(err.Error())), nil
+		if err := json.Unmarshal(q.body, &opts); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
 	if q.Resource.GroupResource() == namespaces {
-		return refuse(apierrors.NewBadRequest("a plan cannot show the deletion of a Namespace, because the namespace " +
-			"controller deletes everything in it")), nil
+		return nil, apierrors.NewBadRequest("a plan cannot show the deletion of a Namespace, because the namespace " +
+			"controller deletes everything in it")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keep(q)
-	current, refusal, err := s.current(q)
+	if ptr.Deref(opts.PropagationPolicy, "") == metav1.DeletePropagationOrphan {
+		return nil, apierrors.NewBadRequest("a plan does not support the propagation policy Orphan")
+	}
+	current, err := s.current(q.Context(), q.ref())
 	if err != nil {
-		return nil, err
+		return nil, s.rejected(q, Write{}, err)
 	}
-	if refusal != nil {
-		return s.record(q, Write{}, refusal), nil
+	required := ptr.Deref(opts.Preconditions, metav1.Preconditions{})
+	err = q.mayChange(current, ptr.Deref(required.UID, ""), ptr.Deref(required.ResourceVersion, ""))
+	if err == nil && !s.objects[q.ref()].made {
+		err = s.tryDeleting(q.Context(), q.ref(), required.UID, opts)
 	}
-	if refusal, err = s.deletable(q, opts, current); err != nil {
-		return nil, err
-	}
-	if refusal != nil {
-		return s.refused(q, current, refusal)
+	if err != nil && !s.isUnchecked(q, "delete", err) {
+		return nil, s.rejected(q, Write{Before: current}, err)
 	}
 	after := terminating(current, opts)
 	s.set(q.ref(), after)
-	answered := after
+	s.record(q, Write{Before: current, After: after})
 	if after == nil {
-		answered = current
+		return current, nil
 	}
-	return s.record(q, Write{Before: current, After: after}, found(http.StatusOK, answered)), nil
-}
-
-// deletable returns the answer to a deletion that is refused, or nil.
-func (s *Server) deletable(
-	q *request, opts *metav1.DeleteOptions, current *unstructured.Unstructured,
-) (*answer, error) {
-	o, required := s.objects[q.ref()], ptr.Deref(opts.Preconditions, metav1.Preconditions{})
-	if o.state != nil {
-		wrong := preconditionsOf(q, current, ptr.Deref(required.UID, ""), ptr.Deref(required.ResourceVersion, ""))
-		if wrong != nil {
-			return refuse(wrong), nil
-		}
-		if o.stored == "" {
-			return nil, nil
-		}
-		if required.ResourceVersion != nil {
-			required.ResourceVersion = &o.stored
-			opts.Preconditions = &required
-		}
-	}
-	opts.APIVersion, opts.Kind, opts.DryRun = "v1", "DeleteOptions", []string{metav1.DryRunAll}
-	body, err := json.Marshal(opts)
-	if err != nil {
-		return nil, err
-	}
-	a, unchecked, err := s.try(q, q.ref(), http.MethodDelete, q.URL, body)
-	if err != nil || unchecked || a.ok() {
-		return nil, err
-	}
-	return a, nil
+	return after, nil
 }
 
 // terminating returns the object after its deletion was requested, or nil if the API server removes it at once.
-func terminating(current *unstructured.Unstructured, opts *metav1.DeleteOptions) *unstructured.Unstructured {
+func terminating(current *unstructured.Unstructured, opts metav1.DeleteOptions) *unstructured.Unstructured {
 	after := current.DeepCopy()
-	finalizers := after.GetFinalizers()
-	add := func(finalizer string) {
-		if !slices.Contains(finalizers, finalizer) {
-			finalizers = append(finalizers, finalizer)
-		}
-	}
-	switch ptr.Deref(opts.PropagationPolicy, "") {
-	case metav1.DeletePropagationForeground:
-		add(metav1.FinalizerDeleteDependents)
-	case metav1.DeletePropagationOrphan:
-		add(metav1.FinalizerOrphanDependents)
+	finalizers, own := after.GetFinalizers(), metav1.FinalizerDeleteDependents
+	if ptr.Deref(opts.PropagationPolicy, "") == metav1.DeletePropagationForeground && !slices.Contains(finalizers, own) {
+		finalizers = append(finalizers, own)
 	}
 	grace := gracePeriod(after, opts)
 	if len(finalizers) == 0 && grace == 0 {
@@ -110,7 +70,7 @@ func terminating(current *unstructured.Unstructured, opts *metav1.DeleteOptions)
 
 // gracePeriod returns the seconds that a Pod has to end, and 0 for other objects. A Pod without a node and a Pod that
 // has ended have none (k8s.io/kubernetes, pkg/registry/core/pod/strategy.go).
-func gracePeriod(obj *unstructured.Unstructured, opts *metav1.DeleteOptions) (seconds int64) {
+func gracePeriod(obj *unstructured.Unstructured, opts metav1.DeleteOptions) (seconds int64) {
 	node, _, _ := unstructured.NestedString(obj.Object, "spec", "nodeName")
 	phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase")
 	if obj.GetKind() != "Pod" || node == "" || phase == "Succeeded" || phase == "Failed" {

@@ -2,9 +2,12 @@ package plan
 
 import (
 	"context"
-	"sync"
+	"strconv"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -14,15 +17,11 @@ type delivery struct {
 	informer cache.SharedInformer
 	// list is the version of the list with which the informer began.
 	list string
-
-	mu   sync.Mutex
-	more *sync.Cond
-	seen string
+	seen atomic.Int64
 }
 
 func (r *Run) deliver(informer cache.SharedInformer, handler cache.ResourceEventHandler) cache.ResourceEventHandler {
 	d := &delivery{ResourceEventHandler: handler, informer: informer}
-	d.more = sync.NewCond(&d.mu)
 	r.deliveries = append(r.deliveries, d)
 	return d
 }
@@ -48,38 +47,29 @@ func (d *delivery) OnDelete(obj any) {
 }
 
 func (d *delivery) note(obj any) {
-	object, err := meta.Accessor(obj)
-	if err != nil {
-		return
+	if object, err := meta.Accessor(obj); err == nil {
+		if version, err := strconv.ParseInt(object.GetResourceVersion(), 10, 64); err == nil {
+			d.seen.Store(version)
+		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.seen = object.GetResourceVersion()
-	d.more.Broadcast()
-}
-
-// wait waits until the handler has received the event with a version.
-func (d *delivery) wait(ctx context.Context, version string) error {
-	defer broadcastAfter(ctx, d.more)()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for isLater(version, d.seen) && ctx.Err() == nil {
-		d.more.Wait()
-	}
-	return ctx.Err()
 }
 
 // await waits until all handlers have received the events of all planned writes.
 func (r *Run) await(ctx context.Context) error {
-	grown := r.server.size()
-	if grown == r.handled {
-		return nil
-	}
+	changes, _ := r.server.log()
 	for _, d := range r.deliveries {
-		if err := d.wait(ctx, r.server.lastEvent(d.list, r.handled)); err != nil {
+		last := r.server.lastEvent(d.list, changes[r.handled:])
+		if err := poll(ctx, func() bool { return d.seen.Load() >= last }); err != nil {
 			return err
 		}
 	}
-	r.handled = grown
+	r.handled = len(changes)
 	return nil
+}
+
+// poll waits until a condition is true.
+func poll(ctx context.Context, is func() bool) error {
+	return wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(context.Context) (bool, error) {
+		return is(), nil
+	})
 }

@@ -3,13 +3,16 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // ref identifies an object.
@@ -20,13 +23,10 @@ type ref struct {
 
 // object is what the Server knows of an object.
 type object struct {
-	uid    types.UID
-	labels map[string]string
-	owners []metav1.OwnerReference
-	// stored is the version of the object on the API server. It is empty if only planned writes create the object.
-	stored string
-	// deleting is true if the deletion of the object was requested on the API server.
-	deleting bool
+	// Object is the metadata after the planned writes. Of an object that was only listed, the annotations are missing.
+	metav1.Object
+	// made is true if only planned writes create the object.
+	made bool
 	// state is the object after the planned writes. It is nil if there are none, or if they delete the object.
 	state *unstructured.Unstructured
 	// gone is true if planned writes have deleted the object.
@@ -35,19 +35,12 @@ type object struct {
 
 // change is a change of an object by a planned write.
 type change struct {
-	version string
+	version int64
 	of      ref
-	// before is nil if the write creates the object, and after is nil if it deletes the object. Only the metadata of
-	// before is complete.
-	before, after *unstructured.Unstructured
-}
-
-// unchanged returns an object that no planned write has changed.
-func unchanged(live metav1.Object) *object {
-	return &object{
-		uid: live.GetUID(), labels: live.GetLabels(), owners: live.GetOwnerReferences(), stored: live.GetResourceVersion(),
-		deleting: live.GetDeletionTimestamp() != nil,
-	}
+	kind    schema.GroupVersionKind
+	// before is nil if the write creates the object, and after is nil if it deletes the object.
+	before metav1.Object
+	after  *unstructured.Unstructured
 }
 
 // isUnchanged reports whether no planned write has changed the object.
@@ -57,39 +50,25 @@ func (o *object) isUnchanged() bool { return o.state == nil && !o.gone }
 func (s *Server) set(at ref, state *unstructured.Unstructured) {
 	o := s.objects[at]
 	if o == nil {
-		o = &object{}
+		o = &object{made: true, gone: true}
 		s.objects[at] = o
 	}
-	c := change{version: s.nextVersion(), of: at, before: o.former(at, s.kinds[at.resource])}
+	version := s.nextVersion("")
+	c := change{version: s.version, of: at, kind: s.kinds[at.resource], after: state}
+	if !o.gone {
+		c.before = o.Object
+	}
 	if state != nil {
-		state.SetResourceVersion(c.version)
-		o.uid, o.labels, o.owners = state.GetUID(), state.GetLabels(), state.GetOwnerReferences()
-		s.kinds[at.resource] = state.GroupVersionKind()
-		c.after = state
+		state.SetResourceVersion(version)
+		o.Object = state
 	} else {
-		if _, ended := s.fates[o.uid]; !ended {
-			s.fates[o.uid] = removed
-		}
-		o.stored, o.deleting = "", false // if the object is created again, it is a new object
+		s.removed.Insert(o.GetUID())
+		o.made = true // if the object is created again, it is a new object
 	}
 	o.state, o.gone = state, state == nil
 	s.changes = append(s.changes, c)
-	s.grown.Broadcast()
-}
-
-// former returns the object before a change, or nil if there is none.
-func (o *object) former(at ref, kind schema.GroupVersionKind) *unstructured.Unstructured {
-	if o.state != nil || o.gone || o.uid == "" {
-		return o.state
-	}
-	former := &unstructured.Unstructured{Object: map[string]any{}}
-	former.SetGroupVersionKind(kind)
-	former.SetNamespace(at.namespace)
-	former.SetName(at.name)
-	former.SetUID(o.uid)
-	former.SetLabels(o.labels)
-	former.SetOwnerReferences(o.owners)
-	return former
+	close(s.grown)
+	s.grown = make(chan struct{})
 }
 
 // selection says which objects a list or a watch has, and in which form.
@@ -102,10 +81,7 @@ type selection struct {
 	partial bool
 }
 
-const (
-	partialKind    = "PartialObjectMetadata"
-	partialVersion = "meta.k8s.io/v1"
-)
+var partialKind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
 
 // selection returns the selection of a list or a watch. Of the field selectors, it supports metadata.name.
 func (q *request) selection() (chosen selection, err error) {
@@ -127,39 +103,54 @@ func (q *request) selection() (chosen selection, err error) {
 	return chosen, nil
 }
 
-func (l selection) has(obj *unstructured.Unstructured) bool {
-	return obj != nil && (l.namespace == "" || l.namespace == obj.GetNamespace()) &&
-		(l.name == "" || l.name == obj.GetName()) &&
+func (l selection) has(obj metav1.Object) bool {
+	return (l.namespace == "" || l.namespace == obj.GetNamespace()) && (l.name == "" || l.name == obj.GetName()) &&
 		l.labels.Matches(labels.Set(obj.GetLabels()))
 }
 
 // form returns the object in the form that the client requested.
-func (l selection) form(obj *unstructured.Unstructured) *unstructured.Unstructured {
+func (l selection) form(obj *unstructured.Unstructured) runtime.Object {
 	if !l.partial {
 		return obj
 	}
-	return &unstructured.Unstructured{
-		Object: map[string]any{"apiVersion": partialVersion, "kind": partialKind, "metadata": obj.Object["metadata"]},
-	}
+	return metadataOf(obj, partialKind)
 }
 
-// event returns the event of a change for a watch with this selection. ok is false if the watch gets none.
-func (l selection) event(c change) (event []byte, ok bool, err error) {
-	if c.of.resource != l.resource {
-		return nil, false, nil
-	}
-	kind, obj := "", c.after
-	switch was, is := l.has(c.before), l.has(c.after); {
+func metadataOf(obj metav1.Object, kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	partial := meta.AsPartialObjectMetadata(obj)
+	partial.SetGroupVersionKind(kind)
+	return partial
+}
+
+// eventOf returns the type of the event of a change for a watch with this selection, or "" if the watch gets none.
+func (l selection) eventOf(c change) watch.EventType {
+	was, is := c.before != nil && l.has(c.before), c.after != nil && l.has(c.after)
+	switch {
+	case c.of.resource != l.resource:
+		return ""
 	case is && !was:
-		kind = "ADDED"
+		return watch.Added
 	case is:
-		kind = "MODIFIED"
+		return watch.Modified
 	case was:
-		kind, obj = "DELETED", c.before.DeepCopy()
-		obj.SetResourceVersion(c.version)
-	default:
-		return nil, false, nil
+		return watch.Deleted
 	}
-	event, err = json.Marshal(map[string]any{"type": kind, "object": l.form(obj).Object})
-	return event, true, err
+	return ""
+}
+
+// encode returns the event of a change. The event of a deletion has only the metadata of the object.
+func (l selection) encode(event watch.EventType, c change) ([]byte, error) {
+	var obj runtime.Object
+	if event == watch.Deleted {
+		kind := c.kind
+		if l.partial {
+			kind = partialKind
+		}
+		deleted := metadataOf(c.before, kind)
+		deleted.ResourceVersion = strconv.FormatInt(c.version, 10)
+		obj = deleted
+	} else {
+		obj = l.form(c.after)
+	}
+	return json.Marshal(metav1.WatchEvent{Type: string(event), Object: runtime.RawExtension{Object: obj}})
 }

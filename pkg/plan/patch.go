@@ -21,20 +21,20 @@ var (
 )
 
 // apply returns current with the update or patch of a request. It checks the preconditions of the request.
-func (q *request) apply(current *unstructured.Unstructured) (*unstructured.Unstructured, *apierrors.StatusError) {
-	want := &unstructured.Unstructured{}
+func (q *request) apply(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	body, err := q.body, error(nil)
 	if q.Method == http.MethodPatch {
 		body, err = q.patched(current)
 	}
-	if err == nil {
-		err = json.Unmarshal(body, &want.Object)
-	}
-	if err != nil || want.Object["metadata"] == nil {
+	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("applying a patch: %v", err))
 	}
-	if wrong := preconditionsOf(q, current, want.GetUID(), want.GetResourceVersion()); wrong != nil {
-		return nil, wrong
+	want, err := decode(body)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.mayChange(current, want.GetUID(), want.GetResourceVersion()); err != nil {
+		return nil, err
 	}
 	want.SetUID(current.GetUID())
 	want.SetResourceVersion(current.GetResourceVersion())
@@ -47,8 +47,7 @@ func (q *request) patched(current *unstructured.Unstructured) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	form, _, _ := strings.Cut(q.Header.Get("Content-Type"), ";")
-	switch types.PatchType(form) {
+	switch q.patchType() {
 	case types.MergePatchType:
 		return jsonpatch.MergePatch(text, q.body)
 	case types.JSONPatchType:
@@ -64,5 +63,21 @@ func (q *request) patched(current *unstructured.Unstructured) ([]byte, error) {
 		}
 		return strategicpatch.StrategicMergePatch(text, q.body, typed)
 	}
-	return nil, fmt.Errorf("a plan does not support patches of the type %q", form)
+	return nil, fmt.Errorf("a plan does not support patches of the type %q", q.patchType())
+}
+
+func (q *request) patchType() types.PatchType {
+	form, _, _ := strings.Cut(q.Header.Get("Content-Type"), ";")
+	return types.PatchType(form)
+}
+
+// mayChange returns an error if the object has not the UID or version that a write requires.
+func (q *request) mayChange(current *unstructured.Unstructured, uid types.UID, version string) error {
+	switch {
+	case uid != "" && uid != current.GetUID():
+		return apierrors.NewConflict(q.Resource.GroupResource(), q.Name, errOther)
+	case version != "" && version != current.GetResourceVersion():
+		return apierrors.NewConflict(q.Resource.GroupResource(), q.Name, errChanged)
+	}
+	return nil
 }

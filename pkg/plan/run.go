@@ -23,14 +23,21 @@ type Run struct {
 	kinds      []controller.Stepper
 	deliveries []*delivery
 	// handled is the number of changes of the server that all handlers have received.
-	handled    int
-	reconciles map[Object]int
-	// failed are the errors of the last reconciles that failed for another reason than a refused write.
-	failed map[Object]error
-	// later are the objects whose last reconcile is retried after a delay: see Step.Later of package controller.
-	later map[Object]bool
+	handled int
+	// due is the time at which the next reconciles happen. Zero means now.
+	due    time.Time
+	states map[Object]*state
 	// touched are the objects that were reconciled, in the order of their first reconcile.
 	touched []Object
+}
+
+// state is the state of an object after its reconciles.
+type state struct {
+	reconciles int
+	// later is true if the last reconcile is retried after a delay: see Step.Later of package controller.
+	later bool
+	// failed is the error of the last reconcile if it failed for another reason than a rejected write.
+	failed error
 }
 
 // Object is an object of a kind.
@@ -52,10 +59,7 @@ func (r *Run) of(kind schema.GroupKind) (k controller.Stepper, found bool) {
 // NewRun returns a Run of controllers. Of several queued objects, the object of the first controller is reconciled
 // first. clock must be the clock of the controllers.
 func NewRun(server *Server, clock *Clock, controllers ...*controller.Controller) *Run {
-	r := &Run{
-		server: server, clock: clock,
-		reconciles: map[Object]int{}, failed: map[Object]error{}, later: map[Object]bool{},
-	}
+	r := &Run{server: server, clock: clock, states: map[Object]*state{}}
 	for _, c := range controllers {
 		r.kinds = append(r.kinds, controller.Stepper{Controller: c})
 	}
@@ -72,21 +76,19 @@ func (r *Run) Start(ctx context.Context, start func(stop <-chan struct{})) error
 		}
 		synced = append(synced, checkers...)
 	}
-	start(ctx.Done())
 	filling, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() { cancel(r.server.failure(filling)) }()
+	r.server.onFailure(cancel)
+	start(ctx.Done())
 	if !cache.WaitFor(filling, "", synced...) {
 		return context.Cause(filling)
 	}
 	for _, d := range r.deliveries {
-		for d.list = d.informer.LastSyncResourceVersion(); d.list == ""; d.list = d.informer.LastSyncResourceVersion() {
-			select { // a reflector sets the version after it has filled the cache
-			case <-filling.Done():
-				return context.Cause(filling)
-			case <-time.After(time.Millisecond):
-			}
+		// a reflector sets the version after it has filled the cache
+		if err := poll(filling, func() bool { return d.informer.LastSyncResourceVersion() != "" }); err != nil {
+			return context.Cause(filling)
 		}
+		d.list = d.informer.LastSyncResourceVersion()
 	}
 	for _, k := range r.kinds {
 		k.Clear()
@@ -117,10 +119,10 @@ func (r *Run) Settle(ctx context.Context) error {
 			continue
 		}
 		r.clock.set(due)
-		r.server.setDue(due)
+		r.due = due
 		k.Add(of.Key)
 		err := r.settle(ctx)
-		r.server.setDue(time.Time{})
+		r.due = time.Time{}
 		r.clock.reset()
 		if err != nil {
 			return err
@@ -134,11 +136,11 @@ func (r *Run) settle(ctx context.Context) error {
 		if err := r.reconcileAll(ctx); err != nil {
 			return err
 		}
-		if changed, err := r.server.Collect(ctx); err != nil || !changed {
+		if changed, err := r.server.collect(ctx); err != nil || !changed {
 			return err
 		}
 		for _, of := range r.touched { // no event tells an object that the garbage collector has done what it waits for
-			if r.later[of] {
+			if r.states[of].later {
 				r.Add(of.GroupKind(), of.Key)
 			}
 		}
@@ -169,34 +171,31 @@ func (r *Run) reconcileAll(ctx context.Context) error {
 
 // next reconciles the next object of a kind. It returns false if none is queued.
 func (r *Run) next(ctx context.Context, k controller.Stepper) (bool, error) {
-	refused := r.server.refusals()
-	var of Object
-	admitted := false
+	var (
+		of  Object
+		now *state
+	)
+	written := len(r.server.Writes())
 	step, ok := k.Next(ctx, func(key controller.Key) bool {
 		of = Object{k.GroupVersionKind(), key}
-		admitted = r.reconciles[of] < maxReconciles
-		r.server.setWriter(of.Kind + " " + key.String())
-		return admitted
+		now = r.touch(of)
+		r.server.setWriter(of.Kind+" "+key.String(), r.due)
+		return now.reconciles < maxReconciles
 	})
 	if !ok {
 		return false, nil
 	}
-	r.server.setWriter("")
-	if !admitted {
-		r.failed[of] = fmt.Errorf("it was reconciled %d times and is still not settled", maxReconciles)
+	r.server.setWriter("", time.Time{})
+	if now.reconciles == maxReconciles {
+		now.failed = fmt.Errorf("it was reconciled %d times and is still not settled", maxReconciles)
 		return true, ctx.Err()
 	}
-	if r.reconciles[of] == 0 {
-		r.touched = append(r.touched, of)
+	now.reconciles++
+	now.later, now.failed = step.Later, nil
+	rejected := slices.ContainsFunc(r.server.Writes()[written:], func(w Write) bool { return w.Err != nil })
+	if step.Outcome == controller.OutcomeError && !rejected {
+		now.failed = step.Err
 	}
-	delete(r.failed, of)
-	if step.Outcome == controller.OutcomeError && r.server.refusals() == refused {
-		r.failed[of] = step.Err
-	}
-	if delete(r.later, of); step.Later {
-		r.later[of] = true
-	}
-	r.reconciles[of]++
 	if step.Soon {
 		if step.Outcome == controller.OutcomeConflict {
 			<-time.After(time.Millisecond) // a cache without a handler is about to observe a write
@@ -204,6 +203,15 @@ func (r *Run) next(ctx context.Context, k controller.Stepper) (bool, error) {
 		k.Add(step.Key)
 	}
 	return true, ctx.Err()
+}
+
+// touch returns the state of an object that is about to be reconciled.
+func (r *Run) touch(of Object) *state {
+	if r.states[of] == nil {
+		r.states[of] = &state{}
+		r.touched = append(r.touched, of)
+	}
+	return r.states[of]
 }
 
 // Reconciled returns the objects that were reconciled, in the order of their first reconcile.
@@ -218,7 +226,7 @@ func (r *Run) Object(of Object) (obj controller.Object, found bool) {
 	return k.Object(of.Key)
 }
 
-// Failure is an object whose last reconcile failed for another reason than a refused write. The plan lacks the writes
+// Failure is an object whose last reconcile failed for another reason than a rejected write. The plan lacks the writes
 // that the operator would send for it.
 type Failure struct {
 	Object
@@ -228,7 +236,7 @@ type Failure struct {
 // Failed returns all failures.
 func (r *Run) Failed() (all []Failure) {
 	for _, of := range r.touched {
-		if err := r.failed[of]; err != nil {
+		if err := r.states[of].failed; err != nil {
 			all = append(all, Failure{of, err})
 		}
 	}

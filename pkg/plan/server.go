@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,10 +11,16 @@ import (
 	"sync"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/dynamic"
+	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
 
 	"windlass.dev/windlass/pkg/controller/apipath"
 )
@@ -22,16 +30,20 @@ import (
 type Server struct {
 	// base is the path of the API server, to which the paths of the API are relative. It is empty for most.
 	base string
+	// client and reviews are clients of the real API server.
+	client  dynamic.Interface
+	reviews authorization.SelfSubjectAccessReviewInterface
 
 	mu sync.Mutex
-	// grown is signaled when changes has grown or failed is set.
-	grown *sync.Cond
 	// objects are the objects that clients have listed, read or written.
 	objects map[ref]*object
-	// kinds are the kinds of the resources that clients have listed or written.
+	// kinds are the kinds of the resources that clients have requested, in the version of the first request. The Kind is
+	// empty while clients have only listed metadata.
 	kinds map[schema.GroupResource]schema.GroupVersionKind
 	// changes are all changes by planned writes, in order. Watches send them.
 	changes []change
+	// grown is closed, and replaced, when changes grows.
+	grown chan struct{}
 	// lists are the lists that clients have requested, by the version that the Server gave each of them.
 	lists map[string]selection
 	// version is the last resource version that the Server has given.
@@ -42,28 +54,39 @@ type Server struct {
 	due    time.Time
 	writes []Write
 	// denied are rights of the user that the Server has asked for, and whether the user lacks them.
-	denied map[access]bool
-	// readers have a request for each resource that a client has listed, with which the garbage collector reads objects.
-	readers map[schema.GroupResource]*request
-	// fates says what happens to the dependents of deleted objects.
-	fates map[types.UID]fate
-	// failed is the error of the first list that failed.
-	failed error
+	denied map[authorizationv1.ResourceAttributes]bool
+	// removed are the objects that were deleted.
+	removed sets.Set[types.UID]
+	// failed gets the errors of lists.
+	failed func(error)
 }
 
-// NewServer returns a Server without planned writes. base is the path in the URL of the API server: see rest.Config.
-func NewServer(base string) *Server {
-	s := &Server{
-		base:    strings.TrimSuffix(base, "/"),
-		fates:   map[types.UID]fate{},
+// NewServer returns a Server without planned writes for the API server of config.
+func NewServer(config *rest.Config) (*Server, error) {
+	to, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("parsing the URL of the API server: %w", err)
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	reviews, err := authorization.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	return &Server{
+		base:    strings.TrimSuffix(to.Path, "/"),
+		client:  client,
+		reviews: reviews.SelfSubjectAccessReviews(),
 		objects: map[ref]*object{},
 		kinds:   map[schema.GroupResource]schema.GroupVersionKind{},
+		grown:   make(chan struct{}),
 		lists:   map[string]selection{},
-		denied:  map[access]bool{},
-		readers: map[schema.GroupResource]*request{},
-	}
-	s.grown = sync.NewCond(&s.mu)
-	return s
+		denied:  map[authorizationv1.ResourceAttributes]bool{},
+		removed: sets.New[types.UID](),
+		failed:  func(error) {},
+	}, nil
 }
 
 // Wrap returns a transport whose requests the Server answers. next is the transport to the real API server.
@@ -76,117 +99,125 @@ type transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	q := &request{
-		Request: r, Path: apipath.Parse(strings.TrimPrefix(r.URL.Path, t.server.base)), base: t.server.base, next: t.next,
+	q := &request{Request: r, Path: apipath.Parse(strings.TrimPrefix(r.URL.Path, t.server.base))}
+	response, err := t.respond(q)
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		failure := status.Status()
+		failure.APIVersion, failure.Kind = "v1", "Status"
+		return q.response(int(failure.Code), failure)
 	}
-	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
-		_ = r.Body.Close()
+	return response, err
+}
+
+// respond returns the response to a request, or the error with which the API server rejects the request.
+func (t transport) respond(q *request) (*http.Response, error) {
+	verb := q.Verb(q.Request)
+	switch {
+	case q.Resource.Resource == "":
+		return t.next.RoundTrip(q.Request)
+	case q.Method != http.MethodDelete && q.isIndependent():
+		return t.next.RoundTrip(dry(q.Request))
+	case verb == "list":
+		return t.server.list(q, t.next)
+	case verb == "watch":
+		return t.server.watch(q)
+	}
+	if q.Body != nil {
+		body, err := io.ReadAll(q.Body)
+		_ = q.Body.Close()
 		if err != nil {
 			return nil, err
 		}
 		q.body = body
 	}
-	answer, err := t.server.answer(q)
+	obj, err := t.server.answer(q, verb)
 	if err != nil {
 		return nil, err
 	}
-	return answer.response(r), nil
+	return q.response(http.StatusOK, selection{partial: q.isPartial()}.form(obj))
 }
 
-// answer answers a request.
-func (s *Server) answer(q *request) (*answer, error) {
-	if q.Resource.Resource == "" {
-		return q.forward(q.Method, q.URL, q.body)
-	}
-	switch q.Verb(q.Request) {
-	case "watch":
-		return s.watch(q)
-	case "list":
-		return s.list(q)
-	case "get":
-		return s.get(q)
-	case "create":
-		return s.create(q)
-	case "update", "patch":
-		return s.modify(q)
-	case "delete":
+// answer answers a request about one object.
+func (s *Server) answer(q *request, verb string) (*unstructured.Unstructured, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.learn(q.Resource, "")
+	watched := s.kinds[q.Resource.GroupResource()].GroupVersion()
+	switch {
+	case verb == "get":
+		return s.current(q.Context(), q.ref())
+	case verb == "delete":
 		return s.delete(q)
+	case watched != q.Resource.GroupVersion(): // the Server does not convert objects
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("a plan supports only version %s of %s", watched,
+			q.Resource.GroupResource()))
+	case verb == "create":
+		return s.create(q)
+	case verb == "update", verb == "patch":
+		return s.modify(q)
 	}
-	return refuse(apierrors.NewMethodNotSupported(q.Resource.GroupResource(), q.Verb(q.Request))), nil
+	return nil, apierrors.NewMethodNotSupported(q.Resource.GroupResource(), verb)
 }
 
-// get answers with the planned object, or with the object on the API server if no planned write has changed it. If
-// another client has changed or deleted the object since it was listed, the watches send the change.
-func (s *Server) get(q *request) (*answer, error) {
-	if q.Subresource != "" && q.Subresource != statusField {
-		return refuse(apierrors.NewMethodNotSupported(q.Resource.GroupResource(), "get")), nil
+// learn remembers the version and the kind of a resource. kind may be empty.
+func (s *Server) learn(resource schema.GroupVersionResource, kind string) {
+	known, found := s.kinds[resource.GroupResource()]
+	switch {
+	case !found:
+		s.kinds[resource.GroupResource()] = resource.GroupVersion().WithKind(kind)
+	case known.Kind == "":
+		s.kinds[resource.GroupResource()] = known.GroupVersion().WithKind(kind)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known := s.objects[q.ref()]
-	if known != nil && known.gone {
-		return refuse(q.notFound()), nil
+}
+
+// resource returns the resource of an object, in the version in which clients watch it.
+func (s *Server) resource(at ref) schema.GroupVersionResource {
+	return at.resource.WithVersion(s.kinds[at.resource].Version)
+}
+
+// live returns the client for an object on the real API server.
+func (s *Server) live(at ref) dynamic.ResourceInterface {
+	return s.client.Resource(s.resource(at)).Namespace(at.namespace)
+}
+
+// current returns an object as it is after the planned writes. If another client has changed or deleted the object
+// since it was listed, the watches send the change.
+func (s *Server) current(ctx context.Context, at ref) (*unstructured.Unstructured, error) {
+	known := s.objects[at]
+	switch {
+	case known != nil && known.gone:
+		return nil, apierrors.NewNotFound(at.resource, at.name)
+	case known != nil && known.state != nil:
+		return known.state, nil
 	}
-	if known != nil && known.state != nil {
-		return asRequested(q, known.state), nil
-	}
-	a, err := q.live()
-	if err == nil && known != nil && a.code == http.StatusNotFound {
-		s.set(q.ref(), nil)
-	}
-	if err != nil || !a.ok() {
-		return a, err
-	}
-	live, err := a.object()
+	live, err := s.live(at).Get(ctx, at.name, metav1.GetOptions{})
 	if err != nil {
+		if known != nil && apierrors.IsNotFound(err) {
+			s.set(at, nil)
+		}
 		return nil, err
 	}
-	if known != nil && live.GetResourceVersion() != known.stored {
-		s.adopt(q.ref(), live)
-	}
-	return asRequested(q, live), nil
-}
-
-// adopt makes clients see an object as it is on the API server.
-func (s *Server) adopt(at ref, live *unstructured.Unstructured) {
 	live.SetManagedFields(nil)
-	version, deleting := live.GetResourceVersion(), live.GetDeletionTimestamp() != nil
-	s.set(at, live)
-	s.objects[at].stored, s.objects[at].deleting = version, deleting
-}
-
-// fail remembers why a list failed.
-func (s *Server) fail(q *request, a *answer, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a != nil && a.isTemporary() {
-		return
+	s.learn(s.resource(at), live.GetKind())
+	switch {
+	case known == nil:
+		s.objects[at] = &object{Object: live}
+	case live.GetResourceVersion() != known.GetResourceVersion():
+		s.set(at, live)
 	}
-	if err == nil {
-		err = a.status()
-	}
-	if s.failed == nil {
-		s.failed = fmt.Errorf("listing %s: %w", q.Resource.GroupResource(), err)
-		s.grown.Broadcast()
-	}
+	return live, nil
 }
 
 // headroom is the distance between the versions of the API server and the versions of the Server. The API server makes
 // fewer changes than that while the caches are filled.
 const headroom = 1 << 30
 
-// begin makes all versions of the Server later than the versions of the API server.
-func (s *Server) begin(version string) {
-	latest, err := strconv.ParseInt(version, 10, 64)
-	if err != nil {
-		latest = 0
+// nextVersion returns the next resource version. Versions are later than the version of the first list.
+func (s *Server) nextVersion(first string) string {
+	if s.version == 0 {
+		latest, _ := strconv.ParseInt(first, 10, 64) // without a number, the versions begin with headroom
+		s.version = latest + headroom
 	}
-	s.version = latest + headroom
-}
-
-// nextVersion returns the next resource version.
-func (s *Server) nextVersion() string {
 	s.version++
 	return strconv.FormatInt(s.version, 10)
 }

@@ -1,23 +1,16 @@
 package plan
 
 import (
-	"encoding/json"
-	"net/http"
-	"net/url"
+	"context"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 )
-
-// access is a right of the user.
-type access struct {
-	verb, subresource string
-	resource          schema.GroupResource
-	namespace         string
-}
 
 // Denied returns a description of each right that the user lacks to let the API server check a write, such as
 // "create deployments.apps in shop".
@@ -25,114 +18,122 @@ func (s *Server) Denied() (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for of, denied := range s.denied {
-		if denied {
-			all = append(all, of.String())
+		if !denied {
+			continue
 		}
+		text := of.Verb + " " + schema.GroupResource{Group: of.Group, Resource: of.Resource}.String()
+		if of.Subresource != "" {
+			text += "/" + of.Subresource
+		}
+		if of.Namespace != "" {
+			text += " in " + of.Namespace
+		}
+		all = append(all, text)
 	}
 	return all
 }
 
-// String implements fmt.Stringer.
-func (a access) String() string {
-	text := a.verb + " " + a.resource.String()
-	if a.subresource != "" {
-		text += "/" + a.subresource
+// isUnchecked reports whether the error of a dry run says that the user lacks the right to send the write. Otherwise
+// admission has rejected the write, as it would reject the write of the operator.
+func (s *Server) isUnchecked(q *request, verb string, err error) bool {
+	if !apierrors.IsForbidden(err) {
+		return false
 	}
-	if a.namespace != "" {
-		text += " in " + a.namespace
+	of := authorizationv1.ResourceAttributes{
+		Verb: verb, Group: q.Resource.Group, Resource: q.Resource.Resource, Subresource: q.Subresource,
+		Namespace: q.Namespace,
 	}
-	return text
-}
-
-// isReview reports whether the resources of a group are questions, such as SubjectAccessReviews, which change nothing.
-func isReview(group string) bool {
-	return group == authorizationv1.GroupName || group == "authentication.k8s.io"
+	if denied, known := s.denied[of]; known {
+		return denied
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &of},
+	}
+	review, err = s.reviews.Create(q.Context(), review, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return false
+	}
+	s.denied[of] = !review.Status.Allowed
+	return s.denied[of]
 }
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
-// try sends a write with dryRun=All. unchecked is true if the API server cannot check it: see Write. The object in the
-// answer is complete nevertheless if the answer is ok.
-func (s *Server) try(
-	q *request, at ref, method string, to *url.URL, body []byte,
-) (a *answer, unchecked bool, err error) {
-	home := s.objects[ref{resource: namespaces, name: at.namespace}]
-	if home != nil && home.state != nil && home.stored == "" {
-		a, err = s.tryElsewhere(q, method, body)
-		return a, err != nil || a.code != http.StatusUnprocessableEntity, err
+// tryCreating creates an object with dryRun=All. unchecked is true if the API server cannot check it: see Write. The
+// object is complete nevertheless if the dry run succeeds.
+//
+// The API server validates and completes an object whose namespace does not exist yet as an object of the namespace
+// default. Other admission, such as a quota, is not known.
+func (s *Server) tryCreating(
+	q *request, at ref, want *unstructured.Unstructured,
+) (made *unstructured.Unstructured, unchecked bool, err error) {
+	home, known := s.objects[ref{resource: namespaces, name: at.namespace}], s.objects[at]
+	isElsewhere, sent := home != nil && home.state != nil && home.made, want.DeepCopy()
+	if isElsewhere {
+		at.namespace = metav1.NamespaceDefault
+		sent.SetNamespace(at.namespace)
 	}
-	a, err = q.forward(method, dry(to), body)
+	made, err = s.live(at).Create(q.Context(), sent, q.options())
+	switch {
+	case isElsewhere:
+		unchecked = !apierrors.IsInvalid(err)
+	case apierrors.IsAlreadyExists(err) && known != nil && known.made:
+		unchecked = true // the planned writes have deleted the object that is in the way
+	default:
+		unchecked = s.isUnchecked(q, "create", err)
+	}
 	if err != nil {
-		return nil, false, err
+		made = want.DeepCopy()
 	}
-	switch o := s.objects[at]; {
-	case a.code == http.StatusConflict && method == http.MethodPost && o != nil && (o.gone || o.stored == ""):
-		return a, true, nil // the planned writes have deleted the object that is in the way
-	case a.code != http.StatusForbidden:
-		return a, false, nil
+	if unchecked {
+		err = nil
 	}
-	denied, err := s.isDenied(q, method)
-	return a, denied, err
+	made.SetNamespace(q.Namespace)
+	return made, unchecked, err
 }
 
-// tryElsewhere lets the API server validate and complete an object whose namespace does not exist yet: it sends the
-// object as an object of the namespace default. Other admission, such as a quota, is not known.
-func (s *Server) tryElsewhere(q *request, method string, body []byte) (*answer, error) {
-	obj := &unstructured.Unstructured{}
-	if err := json.Unmarshal(body, &obj.Object); err != nil || method != http.MethodPost {
-		return refuse(apierrors.NewForbidden(q.Resource.GroupResource(), q.Name, err)), nil
-	}
-	obj.SetNamespace(metav1.NamespaceDefault)
-	body, err := json.Marshal(obj.Object)
-	if err != nil {
-		return nil, err
-	}
-	return q.forward(method, dry(q.urlOf(ref{resource: q.ref().resource, namespace: metav1.NamespaceDefault}, "")), body)
+// tryPatching sends a patch with dryRun=All.
+func (s *Server) tryPatching(q *request) (*unstructured.Unstructured, error) {
+	o := q.options()
+	return s.live(q.ref()).Patch(q.Context(), q.Name, q.patchType(), q.body, metav1.PatchOptions{
+		DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation,
+	}, q.subresources()...)
 }
 
-// trySending is try for a whole object.
-func (s *Server) trySending(
-	q *request, method string, to *url.URL, obj *unstructured.Unstructured,
-) (a *answer, unchecked bool, err error) {
-	body, err := json.Marshal(obj.Object)
-	if err != nil {
-		return nil, false, err
-	}
-	return s.try(q, q.ref(), method, to, body)
+// tryReplacing sends an object as a whole with dryRun=All. The object on the API server lacks the planned writes, and
+// another client may have changed it, so that tryReplacing names the version there.
+func (s *Server) tryReplacing(
+	q *request, want *unstructured.Unstructured,
+) (result *unstructured.Unstructured, err error) {
+	client := s.live(q.ref())
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		live, err := client.Get(q.Context(), q.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		sent := want.DeepCopy()
+		sent.SetResourceVersion(live.GetResourceVersion())
+		if live.GetDeletionTimestamp() == nil { // no update may set these fields
+			sent.SetDeletionTimestamp(nil)
+			sent.SetDeletionGracePeriodSeconds(nil)
+		}
+		result, err = client.Update(q.Context(), sent, metav1.UpdateOptions(q.options()), q.subresources()...)
+		return err
+	})
+	return result, err
 }
 
-// isDenied reports whether the user lacks the right to send a write. Otherwise admission has refused it, as it would
-// refuse the write of the operator.
-func (s *Server) isDenied(q *request, method string) (bool, error) {
-	verb := map[string]string{
-		http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
-	}[method]
-	of := access{verb, q.Subresource, q.Resource.GroupResource(), q.Namespace}
-	if denied, known := s.denied[of]; known {
-		return denied, nil
+// tryDeleting deletes an object with dryRun=All.
+func (s *Server) tryDeleting(ctx context.Context, at ref, uid *types.UID, opts metav1.DeleteOptions) error {
+	opts.DryRun, opts.Preconditions = []string{metav1.DryRunAll}, &metav1.Preconditions{UID: uid}
+	return s.live(at).Delete(ctx, at.name, opts)
+}
+
+// options returns the options of a write that affect its result, with dryRun=All.
+func (q *request) options() metav1.CreateOptions {
+	query := q.URL.Query()
+	return metav1.CreateOptions{
+		DryRun: []string{metav1.DryRunAll}, FieldManager: query.Get("fieldManager"),
+		FieldValidation: query.Get("fieldValidation"),
 	}
-	review := authorizationv1.SelfSubjectAccessReview{}
-	review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
-		Verb: verb, Group: q.Resource.Group, Resource: q.Resource.Resource, Subresource: q.Subresource,
-		Namespace: q.Namespace,
-	}
-	review.APIVersion, review.Kind = authorizationv1.SchemeGroupVersion.String(), "SelfSubjectAccessReview"
-	body, err := json.Marshal(review)
-	if err != nil {
-		return false, err
-	}
-	to := *q.URL
-	to.Path, to.RawPath, to.RawQuery = q.base+"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "", ""
-	asked := &request{Request: q.Clone(q.Context()), base: q.base, next: q.next}
-	asked.Method = ""
-	asked.Header.Set("Accept", "application/json")
-	a, err := asked.forward(http.MethodPost, dry(&to), body)
-	if err != nil {
-		return false, err
-	}
-	if !a.ok() || json.Unmarshal(a.body, &review) != nil {
-		return false, nil
-	}
-	s.denied[of] = !review.Status.Allowed
-	return s.denied[of], nil
 }

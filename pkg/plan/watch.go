@@ -4,117 +4,77 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"sync"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // watch answers with the planned changes since a list. The watch does not end, and does not send the changes that other
 // clients make.
-func (s *Server) watch(q *request) (*answer, error) {
+func (s *Server) watch(q *request) (*http.Response, error) {
 	query := q.URL.Query()
 	if query.Get("sendInitialEvents") == "true" {
 		// Reflectors then list, as with API servers without streaming lists.
-		return refuse(apierrors.NewInvalid(q.kind(), "", field.ErrorList{
-			field.Forbidden(field.NewPath("sendInitialEvents"), "a plan lists objects"),
-		})), nil
+		return nil, apierrors.NewBadRequest("a plan lists objects")
 	}
 	chosen, err := q.selection()
 	if err != nil {
-		return refuse(apierrors.NewBadRequest(err.Error())), nil
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	since, err := strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("a watch in a plan follows a list")
 	}
 	body, w := io.Pipe()
-	go s.stream(q.Context(), w, chosen, query.Get("resourceVersion"))
-	return &answer{code: http.StatusOK, stream: body}, nil
+	go func() { _ = w.CloseWithError(s.send(q.Context(), w, chosen, since)) }()
+	return q.stream(http.StatusOK, body), nil
 }
 
-// stream writes the events of all changes after a version, until ctx ends.
-func (s *Server) stream(ctx context.Context, w *io.PipeWriter, chosen selection, version string) {
-	defer broadcastAfter(ctx, s.grown)()
-	next := 0
-	for {
-		c, ok := s.nextChange(ctx, &next)
-		if !ok {
-			_ = w.CloseWithError(ctx.Err())
-			return
+// send writes the events of all changes after a version, until ctx ends.
+func (s *Server) send(ctx context.Context, w io.Writer, chosen selection, since int64) error {
+	for sent := 0; ; {
+		changes, grown := s.log()
+		for _, c := range changes[sent:] {
+			event := chosen.eventOf(c)
+			if event == "" || c.version <= since {
+				continue
+			}
+			encoded, err := chosen.encode(event, c)
+			if err != nil {
+				return err
+			}
+			if _, err := w.Write(append(encoded, '\n')); err != nil {
+				return err
+			}
 		}
-		if !isLater(c.version, version) {
-			continue
-		}
-		event, ok, err := chosen.event(c)
-		if err == nil && ok {
-			_, err = w.Write(append(event, '\n'))
-		}
-		if err != nil {
-			_ = w.CloseWithError(err)
-			return
+		sent = len(changes)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-grown:
 		}
 	}
 }
 
-// broadcastAfter wakes the goroutines that wait for a condition when ctx ends, until stop is called.
-func broadcastAfter(ctx context.Context, of *sync.Cond) (stop func() bool) {
-	return context.AfterFunc(ctx, func() {
-		of.L.Lock()
-		defer of.L.Unlock()
-		of.Broadcast()
-	})
-}
-
-// nextChange waits for the change with the index next, and increments next. ok is false if ctx ends first.
-func (s *Server) nextChange(ctx context.Context, next *int) (c change, ok bool) {
+// log returns all changes, and a channel that is closed when there are more.
+func (s *Server) log() (changes []change, grown <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.changes) <= *next {
-		if ctx.Err() != nil {
-			return c, false
-		}
-		s.grown.Wait()
-	}
-	*next++
-	return s.changes[*next-1], ctx.Err() == nil
+	return s.changes, s.grown
 }
 
-// isLater reports whether version a, of a Server, is later than version b. A longer number is larger.
-func isLater(a, b string) bool {
-	if len(a) != len(b) {
-		return len(a) > len(b)
-	}
-	return a > b
-}
-
-// lastEvent returns the version of the last change from the index on that a watch of a list gets, or "".
-func (s *Server) lastEvent(list string, from int) string {
+// lastEvent returns the version of the last of the changes that a watch of a list gets, or 0.
+func (s *Server) lastEvent(list string, changes []change) (version int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	chosen, ok := s.lists[list]
 	if !ok {
-		return ""
+		return 0
 	}
-	for i := len(s.changes) - 1; i >= from; i-- {
-		c := s.changes[i]
-		if c.of.resource == chosen.resource && (chosen.has(c.before) || chosen.has(c.after)) {
-			return c.version
+	for _, c := range changes {
+		if chosen.eventOf(c) != "" {
+			version = c.version
 		}
 	}
-	return ""
-}
-
-// size returns the number of changes.
-func (s *Server) size() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.changes)
-}
-
-// failure waits until a list has failed, and returns its error. It returns nil when ctx ends.
-func (s *Server) failure(ctx context.Context) error {
-	defer broadcastAfter(ctx, s.grown)()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.failed == nil && ctx.Err() == nil {
-		s.grown.Wait()
-	}
-	return s.failed
+	return version
 }

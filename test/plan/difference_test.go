@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
+	"windlass.dev/windlass/pkg/plan"
 	"windlass.dev/windlass/test/postgres"
 )
 
@@ -115,11 +115,11 @@ func executed(namespace string) []string {
 }
 
 // plannedStatements returns the planned statements for the ExternalDatabases in a namespace.
-func plannedStatements(all []planner.Statement, namespace string) []string {
+func plannedStatements(all []plan.Write, namespace string) []string {
 	statements := []string{}
-	for _, s := range all {
-		if strings.HasPrefix(s.By, "ExternalDatabase "+namespace+"/") {
-			statements = append(statements, varying.ReplaceAllString(s.SQL, "VARIES"))
+	for _, w := range all {
+		if w.Verb == plan.Execute && strings.HasPrefix(w.Writer, "ExternalDatabase "+namespace+"/") {
+			statements = append(statements, varying.ReplaceAllString(string(w.Body), "VARIES"))
 		}
 	}
 	return statements

@@ -113,7 +113,7 @@ func compare(t *testing.T, all []scenario, namespaces map[string]string) {
 		t.Fatal(err)
 	}
 	for i, s := range all {
-		all[i].collects = s.collects || slices.ContainsFunc(p.Writes(), func(w plan.Write) bool {
+		all[i].collects = s.collects || slices.ContainsFunc(p.Server.Writes(), func(w plan.Write) bool {
 			return w.Writer == plan.GarbageCollector && w.Namespace == namespaces[s.name]
 		})
 	}
@@ -127,8 +127,8 @@ func compare(t *testing.T, all []scenario, namespaces map[string]string) {
 	difference := func(s scenario) string {
 		namespace := namespaces[s.name]
 		return cmp.Or(
-			s.difference(planned(t, p.Writes(), namespace), written(t, operating.writes.in(namespace)[writes[s.name]:])),
-			diff.Diff(plannedStatements(p.Statements(), namespace), executed(namespace)[statements[s.name]:]),
+			s.difference(planned(t, p.Server.Writes(), namespace), written(t, operating.writes.in(namespace)[writes[s.name]:])),
+			diff.Diff(plannedStatements(p.Server.Writes(), namespace), executed(namespace)[statements[s.name]:]),
 		)
 	}
 	for _, s := range all {

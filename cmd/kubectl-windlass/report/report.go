@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -10,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
 	"windlass.dev/windlass/pkg/plan"
 )
 
@@ -50,11 +50,8 @@ type Step struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Values of Step.By and Step.Verb.
-const (
-	you         = "you"
-	verbExecute = "execute"
-)
+// you is the Step.By of the writes of the user.
+const you = "you"
 
 // Problem is an object, and the reason why it is not Ready after the planned writes, or cannot be planned.
 type Problem struct {
@@ -96,12 +93,9 @@ func (s Summary) IsEmpty() bool { return s == Summary{} }
 
 // New returns the report of a plan. Writes that change only a status are not part of it: the status follows from the
 // other writes.
-func New(writes []plan.Write, statements []planner.Statement) (Plan, error) {
-	p := Plan{Steps: []Step{}}
+func New(writes []plan.Write) (Plan, error) {
+	p := Plan{Steps: []Step{}, Summary: summarize(writes)}
 	for i := range writes {
-		for ; len(statements) > 0 && statements[0].After <= i; statements = statements[1:] {
-			p.Steps = append(p.Steps, sql(statements[0]))
-		}
 		if i+1 < len(writes) && isReplaced(&writes[i], &writes[i+1]) {
 			continue
 		}
@@ -109,20 +103,15 @@ func New(writes []plan.Write, statements []planner.Statement) (Plan, error) {
 		if err != nil {
 			return p, err
 		}
-		// the operator repeats refused writes
-		if again := step.Error != "" && slices.Contains(p.Steps, step); shown && !again {
-			p.Steps = append(p.Steps, step)
+		// the operator repeats rejected writes
+		if again := step.Error != "" && slices.Contains(p.Steps, step); !shown || again {
+			continue
 		}
-	}
-	for _, s := range statements {
-		p.Steps = append(p.Steps, sql(s))
-	}
-	p.Summary = summarize(writes)
-	for _, s := range p.Steps {
-		if s.Verb == verbExecute {
+		p.Steps = append(p.Steps, step)
+		if step.Verb == plan.Execute {
 			p.Summary.Statements++
 		}
-		if s.Error != "" {
+		if step.Error != "" {
 			p.Summary.Refused++
 		}
 	}
@@ -136,21 +125,16 @@ func isReplaced(w, next *plan.Write) bool {
 		next.Resource == w.Resource && next.Namespace == w.Namespace && next.Name == w.Name
 }
 
-func sql(s planner.Statement) Step {
-	return Step{
-		By: s.By, Verb: verbExecute, Diff: s.SQL + ";\n",
-		Consequence: "executes SQL on its PostgreSQL server", // the Secret has the name of the server
-	}
-}
-
 // stepOf returns the step of a write. shown is false for writes that do nothing that concerns a user.
 func stepOf(w *plan.Write) (step Step, shown bool, err error) {
 	step = Step{
-		By: w.Writer, Verb: w.Verb, APIVersion: w.Resource.GroupVersion().String(), Kind: w.Kind,
+		By: cmp.Or(w.Writer, you), Verb: w.Verb, APIVersion: w.Resource.GroupVersion().String(), Kind: w.Kind,
 		Namespace: w.Namespace, Name: w.Name, Unchecked: w.Unchecked,
 	}
-	if step.By == "" {
-		step.By = you
+	if w.Verb == plan.Execute {
+		step.Consequence = "executes SQL on its PostgreSQL server" // the Secret has the name of the server
+		step.Diff = string(w.Body) + ";\n"
+		return step, true, nil
 	}
 	if w.Err != nil {
 		if w.Writer != "" && isRetried(w.Err) {

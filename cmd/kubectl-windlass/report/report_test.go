@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
-	"windlass.dev/windlass/cmd/kubectl-windlass/planner"
 	"windlass.dev/windlass/pkg/plan"
 )
 
@@ -131,7 +130,7 @@ func TestReportHasNoMessageAboutASecret(t *testing.T) {
 			Verb: "create", Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Kind: "Secret",
 			Name: "a", Err: refused,
 		},
-	}, nil)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,26 +141,15 @@ func TestReportHasNoMessageAboutASecret(t *testing.T) {
 	}
 }
 
-func TestWriteThatIsRefusedAgainIsReportedOnce(t *testing.T) {
-	refused := plan.Write{
-		Writer: "App shop/web", Verb: "create", Resource: schema.GroupVersionResource{
-			Version: "v1", Resource: "services",
-		}, Kind: "Service", Name: "a", Err: apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "a", nil),
-	}
-	other := refused
-	other.Name = "b"
-	p, err := New([]plan.Write{refused, other, refused}, nil)
-	if err != nil || len(p.Steps) != 2 || p.Summary.Refused != 2 {
-		t.Errorf("the report has the steps %+v (%v)", p.Steps, err)
-	}
-}
-
-func TestRejectedMergeIsNotReportedBeforeTheNextMerge(t *testing.T) {
+func TestRejectedWriteIsReportedOnce(t *testing.T) {
 	service := schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	rejected := plan.Write{
 		Writer: "App shop/web", Verb: "patch", Resource: service, Kind: "Service", Name: "web",
 		Err: apierrors.NewInvalid(schema.GroupKind{Kind: "Service"}, "web", nil),
 	}
+	created, other := rejected, rejected
+	created.Verb = "create"
+	other.Verb, other.Name = "create", "b"
 	accepted := rejected
 	accepted.Err = nil
 	accepted.Before = object(t, "kind: Service\nspec: {a: b}\n")
@@ -172,13 +160,16 @@ func TestRejectedMergeIsNotReportedBeforeTheNextMerge(t *testing.T) {
 	}{
 		"an accepted merge": {[]plan.Write{rejected, rejected, accepted}, []string{""}},
 		"no accepted merge": {[]plan.Write{rejected, rejected, rejected}, []string{rejected.Err.Error()}},
+		"the same write again": {
+			[]plan.Write{created, other, created}, []string{created.Err.Error(), other.Err.Error()},
+		},
 		"another child next": {
 			[]plan.Write{
 				rejected, {Writer: "App shop/web", Verb: "patch", Resource: service, Name: "b"},
 			}, []string{rejected.Err.Error(), ""},
 		},
 	} {
-		p, err := New(c.writes, nil)
+		p, err := New(c.writes)
 		var errs []string
 		for _, step := range p.Steps {
 			errs = append(errs, step.Error)
@@ -189,26 +180,24 @@ func TestRejectedMergeIsNotReportedBeforeTheNextMerge(t *testing.T) {
 	}
 }
 
-func TestReportKeepsTheOrderOfWritesAndStatements(t *testing.T) {
-	at := func(name string) plan.Write {
+func TestReportShowsStatementsAmongTheWrites(t *testing.T) {
+	const by = "ExternalDatabase a/b"
+	secret := func(name string) plan.Write {
 		return plan.Write{
-			Writer: "ExternalDatabase a/b", Verb: "create", Resource: schema.GroupVersionResource{
-				Version: "v1", Resource: "secrets",
-			}, Name: name, After: object(t, "kind: Secret\nmetadata: {name: "+name+"}\n"),
+			Writer: by, Verb: "create", Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Name: name,
+			After: object(t, "kind: Secret\nmetadata: {name: "+name+"}\n"),
 		}
 	}
-	p, err := New([]plan.Write{at("first"), at("last")}, []planner.Statement{
-		{SQL: "SELECT 1", By: "ExternalDatabase a/b", After: 1},
-	})
+	sql := plan.Write{Writer: by, Verb: plan.Execute, Body: []byte("SELECT 1")}
+	p, err := New([]plan.Write{secret("first"), sql, secret("last")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, s := range p.Steps {
-		got = append(got, s.Verb+" "+s.Name)
+	want := Step{
+		By: by, Verb: plan.Execute, Consequence: "executes SQL on its PostgreSQL server", Diff: "SELECT 1;\n",
 	}
-	if strings.Join(got, ", ") != "create first, execute , create last" {
-		t.Errorf("the steps are %q", got)
+	if len(p.Steps) != 3 || p.Steps[1] != want || (p.Summary != Summary{Create: 2, Statements: 1}) {
+		t.Errorf("the report is %+v", p)
 	}
 }
 

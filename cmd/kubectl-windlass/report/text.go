@@ -31,7 +31,7 @@ func (p Plan) Text(colored bool) string {
 		for line := range strings.Lines(s.Diff) {
 			line = Printable(strings.TrimSuffix(line, "\n"))
 			switch {
-			case s.Verb == verbExecute:
+			case s.Verb == plan.Execute:
 			case strings.HasPrefix(line, "+"):
 				line = paint(green, line)
 			case strings.HasPrefix(line, "-"):
@@ -60,7 +60,7 @@ func (p Plan) Text(colored bool) string {
 // title returns the line above the diff of a step.
 func (s *Step) title() string {
 	title := nameOf(s.Kind, s.Namespace, s.Name) + " " + s.Consequence
-	if s.Verb == verbExecute {
+	if s.Verb == plan.Execute {
 		title = s.By + " " + s.Consequence
 	} else if s.By == plan.GarbageCollector {
 		title += " (by the garbage collector)"
