@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
@@ -24,9 +22,6 @@ func arguments(argv []string) []string {
 	}
 	return argv[1:]
 }
-
-// maxCompletions limits the objects of a kind that are listed for a completion. Names after these are not completed.
-const maxCompletions = 500
 
 // completionTimeout limits the time for which a shell waits for a request, unless the user sets --request-timeout.
 const completionTimeout = "5s"
@@ -45,7 +40,7 @@ func (i inspector) completeObjects(c *cobra.Command, _ []string, written string)
 	if flag := c.Flag("request-timeout"); flag != nil && !flag.Changed {
 		*i.config.Timeout = completionTimeout
 	}
-	names, err := i.namesOf(c, kind)
+	names, err := i.namesOf(kind)
 	if err != nil {
 		cobra.CompDebugln(err.Error(), false)
 		return nil, cobra.ShellCompDirectiveError
@@ -54,41 +49,25 @@ func (i inspector) completeObjects(c *cobra.Command, _ []string, written string)
 }
 
 // namesOf returns the objects of a kind in the form KIND/NAME.
-func (i inspector) namesOf(c *cobra.Command, kind string) (names []string, err error) {
+func (i inspector) namesOf(kind string) (names []string, err error) {
 	mapper, err := i.config.ToRESTMapper()
 	if err != nil {
 		return nil, err
 	}
 	of, err := mapper.KindFor(schema.ParseGroupResource(kind).WithVersion(""))
+	if err != nil || !inspect.IsOwn(of) {
+		return nil, err
+	}
+	b, err := i.builder()
 	if err != nil {
 		return nil, err
 	}
-	if !inspect.IsOwn(of) {
-		return nil, nil
-	}
-	mapping, err := mapper.RESTMapping(of.GroupKind(), of.Version)
+	found, err := b.ResourceTypes(kind).SelectAllParam(true).Do().Infos()
 	if err != nil {
 		return nil, err
 	}
-	namespace, _, err := i.config.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, err
-	}
-	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
-		namespace = ""
-	}
-	r, err := i.reader()
-	if err != nil {
-		return nil, err
-	}
-	list, err := r.Metadata.Resource(mapping.Resource).Namespace(namespace).List(c.Context(), metav1.ListOptions{
-		Limit: maxCompletions,
-	})
-	if err != nil {
-		return nil, err
-	}
-	for j := range list.Items {
-		names = append(names, kind+"/"+list.Items[j].Name)
+	for _, info := range found {
+		names = append(names, kind+"/"+info.Name)
 	}
 	return names, nil
 }

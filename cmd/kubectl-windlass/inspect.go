@@ -34,14 +34,22 @@ func (i inspector) reader() (r inspect.Reader, err error) {
 	return r, err
 }
 
-// named returns the objects of Windlass that args name.
-func (i inspector) named(args []string) ([]*resource.Info, error) {
+// builder returns a builder of requests for objects in the namespace of the user.
+func (i inspector) builder() (*resource.Builder, error) {
 	namespace, _, err := i.config.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, err
 	}
-	found, err := resource.NewBuilder(i.config).Unstructured().NamespaceParam(namespace).DefaultNamespace().
-		ResourceTypeOrNameArgs(false, args...).Flatten().Do().Infos()
+	return resource.NewBuilder(i.config).Unstructured().NamespaceParam(namespace).DefaultNamespace().Flatten(), nil
+}
+
+// named returns the objects of Windlass that args name.
+func (i inspector) named(args []string) ([]*resource.Info, error) {
+	b, err := i.builder()
+	if err != nil {
+		return nil, err
+	}
+	found, err := b.ResourceTypeOrNameArgs(false, args...).Do().Infos()
 	if err != nil {
 		return nil, err
 	}

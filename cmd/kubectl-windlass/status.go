@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
 	"windlass.dev/windlass/cmd/kubectl-windlass/report"
 )
 
@@ -42,38 +39,25 @@ func (i inspector) status(ctx context.Context, everywhere bool) error {
 	if err != nil {
 		return err
 	}
-	all, denied, err := r.Own(ctx, namespace)
+	found, err := r.Own(ctx, namespace)
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(all, func(a, b inspect.State) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind),
-			cmp.Compare(a.Name, b.Name))
-	})
+	all := found.States()
 	if len(all) == 0 {
 		_, _ = fmt.Fprintln(i.ErrOut, "No objects of Windlass were found.")
 	} else {
 		w := printers.GetNewTabWriter(i.Out)
 		_, _ = fmt.Fprintln(w, "NAMESPACE\tNAME\tREADY\tPHASE\tREASON\tAGE")
 		for _, s := range all {
-			_, _ = fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\t%s\n", s.Namespace, strings.ToLower(s.Kind), s.Name,
-				report.Cell(s.Ready), report.Cell(s.Phase), report.Cell(s.Reason), duration.HumanDuration(time.Since(s.Created)))
+			_, _ = fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\t%s\n", s.GetNamespace(), strings.ToLower(s.GetKind()), s.GetName(),
+				report.Cell(string(s.Ready)), report.Cell(s.Phase), report.Cell(s.Reason),
+				duration.HumanDuration(time.Since(s.GetCreationTimestamp().Time)))
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
 	}
-	noteDenied(i.ErrOut, denied)
+	noteDenied(i.ErrOut, found.Denied)
 	return nil
-}
-
-// rank orders objects: failed objects first, then objects that are not Ready, then Ready objects.
-func rank(s inspect.State) int {
-	switch {
-	case s.Degraded:
-		return 0
-	case s.Ready != "True":
-		return 1
-	}
-	return 2
 }

@@ -1,29 +1,13 @@
 package inspect
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
-
-var events = schema.GroupVersionResource{Version: "v1", Resource: "events"}
-
-// ReadWarnings adds the Warning Events of the namespace to all. Without the right to list Events, it adds none.
-func (r Reader) ReadWarnings(ctx context.Context, namespace string, all *Objects) error {
-	list, err := r.Dynamic.Resource(events).Namespace(namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: "type=Warning",
-	})
-	ok, err := all.allowed(events, err)
-	if !ok {
-		return err
-	}
-	all.warnings = list.Items
-	return nil
-}
 
 // warning returns the message of the last Warning about an object, or "".
 func (o *Objects) warning(about *unstructured.Unstructured) string {
@@ -33,15 +17,11 @@ func (o *Objects) warning(about *unstructured.Unstructured) string {
 // warningSince returns the message of the last Warning about an object at a time or later, or "". The time has the
 // format of the API, whose texts have the order of the times.
 func (o *Objects) warningSince(about *unstructured.Unstructured, last string) (message string) {
-	for i := range o.warnings {
-		event := &o.warnings[i]
-		if text(event, "involvedObject", "uid") != string(about.GetUID()) {
+	for _, event := range o.all {
+		if event.GetKind() != "Event" || text(event, "involvedObject", "uid") != string(about.GetUID()) {
 			continue
 		}
-		at := text(event, "lastTimestamp")
-		if at == "" {
-			at = text(event, "eventTime")
-		}
+		at := cmp.Or(text(event, "lastTimestamp"), text(event, "eventTime"))
 		if at >= last {
 			last, message = at, text(event, "message")
 		}

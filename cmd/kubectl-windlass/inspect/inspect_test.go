@@ -83,8 +83,7 @@ func TestWhyIgnoresWarningsOfThePast(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := objects(t, app, c.pod)
-			all.warnings = []unstructured.Unstructured{*objects(t, fmt.Sprintf(warn, c.message, c.at)).all[0]}
+			all := objects(t, app, c.pod, fmt.Sprintf(warn, c.message, c.at))
 			got := ""
 			if causes := Why(all.all[0], all).Causes; len(causes) > 1 {
 				got = causes[1].Text

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
@@ -22,19 +24,21 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 )
 
-// Kinds are the resources of Windlass, the kinds that own others first.
-var Kinds = []schema.GroupVersionResource{
-	v1alpha1.SchemeGroupVersion.WithResource("platforms"),
+var platforms = v1alpha1.SchemeGroupVersion.WithResource("platforms")
+
+// namespaced are the resources of Windlass in namespaces.
+var namespaced = []schema.GroupVersionResource{
 	v1alpha1.SchemeGroupVersion.WithResource("apps"),
 	v1alpha1.SchemeGroupVersion.WithResource("databases"),
 	v1alpha1.SchemeGroupVersion.WithResource("externaldatabases"),
 	cnatv1.SchemeGroupVersion.WithResource("ats"),
 }
 
+// Kinds are the resources of Windlass, the kinds that own others first.
+var Kinds = slices.Concat([]schema.GroupVersionResource{platforms}, namespaced)
+
 // OperatorLabels select the Deployment of the operator, as the manifests and the chart label it.
 const OperatorLabels = "app.kubernetes.io/name=windlass,app.kubernetes.io/component=controller"
-
-const platforms = "platforms"
 
 // owned are the resources of the objects that objects of Windlass own, directly or not.
 var owned = []schema.GroupVersionResource{
@@ -61,77 +65,90 @@ type Reader struct {
 	Metadata metadata.Interface
 }
 
-// Objects are the objects of a namespace.
+// Objects are objects of a cluster.
 type Objects struct {
 	all []*unstructured.Unstructured
-	// warnings are the Warning Events: see Reader.ReadWarnings.
-	warnings []unstructured.Unstructured
 	// Denied are the resources that the user may not list.
 	Denied sets.Set[string]
 }
 
+// Own returns the objects of Windlass in a namespace, or in all namespaces if namespace is empty, and all Platforms.
+func (r Reader) Own(ctx context.Context, namespace string) (*Objects, error) {
+	return r.read(ctx, namespace, Kinds)
+}
+
 // Namespace returns the objects of Windlass in a namespace, and the objects that they can own.
 func (r Reader) Namespace(ctx context.Context, namespace string) (*Objects, error) {
+	return r.read(ctx, namespace, slices.Concat(namespaced, owned, slices.Collect(maps.Keys(withData))))
+}
+
+func (r Reader) read(
+	ctx context.Context, namespace string, resources []schema.GroupVersionResource,
+) (*Objects, error) {
 	found := &Objects{Denied: sets.New[string]()}
-	for _, resource := range slices.Concat(Kinds, owned) {
-		if resource.Resource == platforms {
-			continue
+	for _, resource := range resources {
+		in := namespace
+		if resource == platforms {
+			in = ""
 		}
-		list, err := r.Dynamic.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
-		if ok, err := found.allowed(resource, err); !ok {
-			if err != nil {
-				return nil, err
-			}
-			continue
-		}
-		for i := range list.Items {
-			found.all = append(found.all, &list.Items[i])
-		}
-	}
-	for resource, kind := range withData {
-		list, err := r.Metadata.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
-		if ok, err := found.allowed(resource, err); !ok {
-			if err != nil {
-				return nil, err
-			}
-			continue
-		}
-		for i := range list.Items {
-			found.all = append(found.all, partial(kind, &list.Items[i]))
+		if err := found.add(ctx, r, resource, in, ""); err != nil {
+			return nil, err
 		}
 	}
 	return found, nil
 }
 
-// allowed reports whether a list has a result. err is nil if the user may not list the resource.
-func (o *Objects) allowed(resource schema.GroupVersionResource, err error) (bool, error) {
-	switch {
-	case err == nil:
-		return true, nil
-	case apierrors.IsForbidden(err):
-		o.Denied.Insert(resource.GroupResource().String())
-		return false, nil
-	case apierrors.IsNotFound(err) && slices.Contains(Kinds, resource):
-		return false, fmt.Errorf("the CustomResourceDefinitions of Windlass are not installed in this cluster: the "+
-			"API server does not know %s", resource.GroupResource())
-	case apierrors.IsNotFound(err):
-		return false, nil
-	}
-	return false, fmt.Errorf("listing %s: %w", resource.GroupResource(), err)
+// ReadWarnings adds the Warning Events of the namespace to all. Without the right to list Events, it adds none.
+func (r Reader) ReadWarnings(ctx context.Context, namespace string, all *Objects) error {
+	events := schema.GroupVersionResource{Version: "v1", Resource: "events"}
+	return all.add(ctx, r, events, namespace, "type=Warning")
 }
 
-// partial returns the metadata of an object of a kind of withData as an object.
-func partial(kind string, of *metav1.PartialObjectMetadata) *unstructured.Unstructured {
-	obj := &unstructured.Unstructured{Object: map[string]any{}}
-	obj.SetAPIVersion("v1")
-	obj.SetKind(kind)
-	obj.SetNamespace(of.Namespace)
-	obj.SetName(of.Name)
-	obj.SetUID(of.UID)
-	obj.SetCreationTimestamp(of.CreationTimestamp)
-	obj.SetOwnerReferences(of.OwnerReferences)
-	obj.SetAnnotations(of.Annotations)
-	return obj
+// add adds the objects of a resource in a namespace. It adds none if the user may not list the resource.
+func (o *Objects) add(
+	ctx context.Context, r Reader, resource schema.GroupVersionResource, namespace, fieldSelector string,
+) error {
+	items, err := r.list(ctx, resource, namespace, metav1.ListOptions{FieldSelector: fieldSelector})
+	switch {
+	case apierrors.IsForbidden(err):
+		o.Denied.Insert(resource.GroupResource().String())
+	case apierrors.IsNotFound(err) && slices.Contains(Kinds, resource):
+		return fmt.Errorf("the CustomResourceDefinitions of Windlass are not installed in this cluster: the "+
+			"API server does not know %s", resource.GroupResource())
+	case err != nil && !apierrors.IsNotFound(err):
+		return fmt.Errorf("listing %s: %w", resource.GroupResource(), err)
+	}
+	for i := range items {
+		o.all = append(o.all, &items[i])
+	}
+	return nil
+}
+
+// list returns the objects of a resource in a namespace, or their metadata if they can hold confidential data.
+func (r Reader) list(
+	ctx context.Context, resource schema.GroupVersionResource, namespace string, o metav1.ListOptions,
+) (items []unstructured.Unstructured, err error) {
+	kind, isPartial := withData[resource]
+	if !isPartial {
+		list, err := r.Dynamic.Resource(resource).Namespace(namespace).List(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		return list.Items, nil
+	}
+	list, err := r.Metadata.Resource(resource).Namespace(namespace).List(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, unstructured.Unstructured{Object: fields})
+		items[i].SetGroupVersionKind(resource.GroupVersion().WithKind(kind))
+	}
+	return items, nil
 }
 
 // Find returns the object of a kind with a name, or nil.
@@ -169,19 +186,14 @@ func text(obj *unstructured.Unstructured, path ...string) string {
 
 // condition returns the condition of a type. ok is false if the object has none.
 func condition(obj *unstructured.Unstructured, kind string) (found metav1.Condition, ok bool) {
-	all, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
-	for _, c := range all {
-		fields, is := c.(map[string]any)
-		if !is || fields["type"] != kind {
-			continue
-		}
-		get := func(name string) string { value, _ := fields[name].(string); return value }
-		found = metav1.Condition{
-			Type: kind, Status: metav1.ConditionStatus(get("status")), Reason: get("reason"), Message: get("message"),
-		}
-		// it stays zero if it cannot be parsed
-		_ = found.LastTransitionTime.UnmarshalQueryParameter(get("lastTransitionTime"))
-		return found, true
+	var typed struct {
+		Status struct {
+			Conditions []metav1.Condition `json:"conditions"`
+		} `json:"status"`
+	}
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &typed) // then there is no condition
+	if c := meta.FindStatusCondition(typed.Status.Conditions, kind); c != nil {
+		return *c, true
 	}
 	return found, false
 }

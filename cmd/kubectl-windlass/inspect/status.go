@@ -1,55 +1,42 @@
 package inspect
 
 import (
-	"context"
-	"time"
+	"cmp"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/dynamic"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
 // State is the state of an object of Windlass.
 type State struct {
-	Kind, Namespace, Name string
+	*unstructured.Unstructured
 	// Ready is the status of the condition Ready, or Unknown.
-	Ready         string
+	Ready         metav1.ConditionStatus
 	Phase, Reason string
-	Degraded      bool
-	Created       time.Time
+	// rank orders objects: failed objects first, then objects that are not Ready, then Ready objects.
+	rank int
 }
 
-// Own returns the states of the objects of Windlass in a namespace, or in all namespaces if namespace is empty, and of
-// all Platforms. denied are the resources that the user may not list.
-func (r Reader) Own(ctx context.Context, namespace string) (all []State, denied sets.Set[string], err error) {
-	found := &Objects{Denied: sets.New[string]()}
-	for _, resource := range Kinds {
-		client := dynamic.ResourceInterface(r.Dynamic.Resource(resource))
-		if resource.Resource != platforms {
-			client = r.Dynamic.Resource(resource).Namespace(namespace)
+// States returns the states of all objects: failed objects first, then objects that are not Ready, then Ready objects.
+func (o *Objects) States() (all []State) {
+	for _, obj := range o.all {
+		s := State{Unstructured: obj, Ready: metav1.ConditionUnknown, Phase: phase(obj), Reason: reason(obj), rank: 1}
+		if ready, ok := condition(obj, conditions.Ready); ok {
+			s.Ready = ready.Status
 		}
-		list, err := client.List(ctx, metav1.ListOptions{})
-		if ok, err := found.allowed(resource, err); !ok {
-			if err != nil {
-				return nil, nil, err
-			}
-			continue
+		if degraded, _ := condition(obj, conditions.Degraded); degraded.Status == metav1.ConditionTrue {
+			s.rank = 0
+		} else if s.Ready == metav1.ConditionTrue {
+			s.rank = 2
 		}
-		for i := range list.Items {
-			obj := &list.Items[i]
-			ready, known := condition(obj, conditions.Ready)
-			if !known {
-				ready.Status = metav1.ConditionUnknown
-			}
-			degraded, _ := condition(obj, conditions.Degraded)
-			all = append(all, State{
-				Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), Ready: string(ready.Status),
-				Phase:  phase(obj),
-				Reason: ready.Reason, Degraded: degraded.Status == metav1.ConditionTrue, Created: obj.GetCreationTimestamp().Time,
-			})
-		}
+		all = append(all, s)
 	}
-	return all, found.Denied, nil
+	slices.SortStableFunc(all, func(a, b State) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.GetNamespace(), b.GetNamespace()),
+			cmp.Compare(a.GetKind(), b.GetKind()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return all
 }

@@ -1,15 +1,20 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
@@ -84,10 +89,7 @@ func (t *tree) branches(obj *unstructured.Unstructured) (all []branch) {
 			if text(obj, "status", "externalID") != "" {
 				state = "Exists"
 			}
-			owner := text(obj, "spec", "owner")
-			if owner == "" {
-				owner = text(obj, "spec", "databaseName")
-			}
+			owner := cmp.Or(text(obj, "spec", "owner"), text(obj, "spec", "databaseName"))
 			all = append(all,
 				branch{row: Row{Name: "role " + owner + " on the server", Phase: state}},
 				branch{row: Row{Name: "database " + text(obj, "spec", "databaseName") + " on the server", Phase: state}})
@@ -98,21 +100,24 @@ func (t *tree) branches(obj *unstructured.Unstructured) (all []branch) {
 
 // components returns the children of a Platform in the order of its components, with the components that have no child.
 func (t *tree) components(platform *unstructured.Unstructured) (all []branch) {
-	status, _, _ := unstructured.NestedSlice(platform.Object, "status", "components")
-	for _, c := range status {
-		fields, ok := c.(map[string]any)
-		if !ok {
-			continue
-		}
-		get := func(name string) string { value, _ := fields[name].(string); return value }
-		name := platform.GetName() + "-" + get("name")
-		if child := t.all.Find(get("kind"), name); child != nil {
+	for _, c := range componentsOf(platform) {
+		name := platform.GetName() + "-" + string(c.Name)
+		if child := t.all.Find(c.Kind, name); child != nil {
 			all = append(all, branch{obj: child})
 			continue
 		}
-		all = append(all, branch{row: Row{Name: get("kind") + "/" + name, Phase: get("phase"), Reason: get("reason")}})
+		all = append(all, branch{row: Row{Name: c.Kind + "/" + name, Phase: string(c.Phase), Reason: c.Reason}})
 	}
 	return all
+}
+
+// componentsOf returns the components in the status of a Platform, or none if the status cannot be decoded.
+func componentsOf(platform *unstructured.Unstructured) []v1alpha1.PlatformComponentStatus {
+	typed := v1alpha1.Platform{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(platform.Object, &typed); err != nil {
+		return nil
+	}
+	return typed.Status.Components
 }
 
 // phase returns status.phase, or the state of an object without one.
@@ -145,24 +150,21 @@ func reason(obj *unstructured.Unstructured) string {
 	return ready.Reason
 }
 
-func podReason(pod *unstructured.Unstructured) string {
-	for _, field := range []string{"initContainerStatuses", "containerStatuses"} {
-		statuses, _, _ := unstructured.NestedSlice(pod.Object, "status", field)
-		for _, s := range statuses {
-			fields, ok := s.(map[string]any)
-			if !ok {
-				continue
-			}
-			for _, state := range []string{"waiting", "terminated"} {
-				if reason, _, _ := unstructured.NestedString(fields, "state", state, "reason"); reason != "" &&
-					reason != "Completed" {
-					return reason
-				}
-			}
+func podReason(obj *unstructured.Unstructured) string {
+	pod := corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &pod); err != nil {
+		return ""
+	}
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if waiting := s.State.Waiting; waiting != nil && waiting.Reason != "" {
+			return waiting.Reason
+		}
+		if ended := s.State.Terminated; ended != nil && ended.Reason != "" && ended.Reason != "Completed" {
+			return ended.Reason
 		}
 	}
-	if scheduled, ok := condition(pod, "PodScheduled"); ok && scheduled.Status == "False" {
+	if scheduled, ok := condition(obj, "PodScheduled"); ok && scheduled.Status == "False" {
 		return scheduled.Reason
 	}
-	return strings.TrimSpace(text(pod, "status", "reason"))
+	return strings.TrimSpace(pod.Status.Reason)
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/kinds/messages"
@@ -106,10 +108,7 @@ func waitsFor(
 		return failingComponent(obj, all)
 	case "App":
 		name := text(obj, "spec", "databaseRef", "name")
-		kind := text(obj, "spec", "databaseRef", "kind")
-		if kind == "" {
-			kind = "Database"
-		}
+		kind := cmp.Or(text(obj, "spec", "databaseRef", "kind"), "Database")
 		if database := all.Find(kind, name); database != nil && strings.HasPrefix(reason, "Database") {
 			return database, fmt.Sprintf("waits for %s %s", kind, name)
 		}
@@ -129,20 +128,16 @@ func waitsFor(
 // failingComponent returns the child of the component that holds a Platform up: the first component with a problem of
 // its own or, if there is none, the first component that is not Ready.
 func failingComponent(platform *unstructured.Unstructured, all *Objects) (next *unstructured.Unstructured, via string) {
-	status, _, _ := unstructured.NestedSlice(platform.Object, "status", "components")
-	var waiting string
+	components := componentsOf(platform)
+	waits := ""
 	for _, degraded := range []bool{true, false} {
-		for _, c := range status {
-			fields, ok := c.(map[string]any)
-			if !ok {
-				continue
+		for _, c := range components {
+			isWaiting := c.Phase == v1alpha1.ComponentWaiting
+			if isWaiting && waits == "" {
+				waits = fmt.Sprintf("component %s waits: %s", c.Name, c.Message)
 			}
-			get := func(name string) string { value, _ := fields[name].(string); return value }
-			if get("phase") == "Waiting" && waiting == "" {
-				waiting = fmt.Sprintf("component %s waits: %s", get("name"), get("message"))
-			}
-			child := all.Find(get("kind"), platform.GetName()+"-"+get("name"))
-			if child == nil || get("phase") == "Waiting" {
+			child := all.Find(c.Kind, platform.GetName()+"-"+string(c.Name))
+			if child == nil || isWaiting {
 				continue
 			}
 			ready, known := condition(child, conditions.Ready)
@@ -150,11 +145,7 @@ func failingComponent(platform *unstructured.Unstructured, all *Objects) (next *
 			if known && ready.Status == "True" || degraded && bad.Status != "True" {
 				continue
 			}
-			text := "component " + get("name") + " is not Ready"
-			if waiting != "" {
-				text = waiting
-			}
-			return child, text
+			return child, cmp.Or(waits, fmt.Sprintf("component %s is not Ready", c.Name))
 		}
 	}
 	return nil, "" // the message of the Platform says why
