@@ -170,6 +170,7 @@ func TestCommands(t *testing.T) {
 
 func TestPlanCommand(t *testing.T) {
 	const app = "apiVersion: windlass.dev/v1alpha1\nkind: App\nmetadata: {name: web}\nspec: {image: 'web:1'}\n"
+	const unknown = "apiVersion: example.com/v1\nkind: Nothing\nmetadata: {name: a}\n"
 	const secret = "apiVersion: v1\nkinb: Secret\nstringData: {key: canary}\n"
 	for name, c := range map[string]struct {
 		args, input string
@@ -188,6 +189,10 @@ func TestPlanCommand(t *testing.T) {
 		"all namespaces":          {"plan -A app/web", "", "", "error: --all-namespaces needs --all\n", exitError},
 		"another kind":            {"plan configmap/web", "", "", notOwn, exitError},
 		"a Secret without a kind": {"plan", secret, "", "Object 'Kind' is missing\n", exitError},
+		"an unknown kind":         {"plan", unknown, "", "no matches for kind \"Nothing\"", exitError},
+		"text that is no YAML":    {"plan", "{", "", "error: ", exitError},
+		"a file that is missing":  {"plan -f /missing", "", "", "error: the path \"/missing\" does not exist\n", exitError},
+		"an App that is missing":  {"plan app/gone", "", "", "error: apps.windlass.dev \"gone\" not found\n", exitError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, args := newServer(t, configMap), strings.Fields(c.args)
@@ -204,6 +209,7 @@ func TestPlanCommand(t *testing.T) {
 			}
 			wrong := !strings.Contains(got.errors, c.errors) || (c.errors == "") != (got.errors == "")
 			wrong = wrong || !strings.Contains(got.out, c.out) || (c.out == "") != (got.out == "")
+			wrong = wrong || strings.Count(got.errors, "\n") > 1
 			if got.code != c.code || wrong || s.writes != nil {
 				t.Errorf("exit code %d, errors %q, writes %v, output:\n%s\nwant %d, %q and %q",
 					got.code, got.errors, s.writes, got.out, c.code, c.errors, c.out)
