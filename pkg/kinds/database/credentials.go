@@ -2,24 +2,24 @@ package database
 
 import (
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+	"windlass.dev/windlass/pkg/postgresql"
 )
 
 // desiredSecret returns the connection Secret with a login and its password.
 func desiredSecret(db *v1alpha1.Database, of login, record credentials.Record) *corev1.Secret {
 	meta := metaOf(db)
 	meta.Name = credentials.Name(db.Name)
-	secret := credentials.Secret(meta, credentials.Connection{
-		Username: of.name, Host: db.Name + "." + db.Namespace + ".svc", Port: strconv.Itoa(port),
+	secret := credentials.Secret(meta, postgresql.Settings{
+		Username: of.name, Password: of.password, Host: db.Name + "." + db.Namespace + ".svc", Port: port,
 		Database: db.Spec.DatabaseName,
-		TLSMode:  "disable", // the server has no certificate
-	}, of.password)
+		Mode:     postgresql.Disable, // the server has no certificate
+	})
 	credentials.SetRecord(secret, record)
 	return secret
 }
@@ -27,9 +27,8 @@ func desiredSecret(db *v1alpha1.Database, of login, record credentials.Record) *
 // newSecret returns the connection Secret of a Database that has none, with a new password for the login that the
 // status names. An existing Secret keeps its login and password: see declareChildren.
 func newSecret(db *v1alpha1.Database) *corev1.Secret {
-	schedule := credentials.ScheduleOf(db.Spec.Credentials, db.Annotations)
 	next := login{name: credentials.Recorded(db.Spec.Owner, db.Status.Credentials), password: credentials.NewPassword()}
-	return desiredSecret(db, next, credentials.NewRecord(db.Status.Credentials, schedule))
+	return desiredSecret(db, next, credentials.NewRecord(db.Status.Credentials, credentials.ScheduleOf(db)))
 }
 
 // checkPassword returns a Stalled error for a password with a control character. The script in the Pod does not

@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
@@ -30,8 +29,7 @@ func (r *reconciler) rotate(ctx context.Context, p *scope) error {
 		return err
 	}
 	now, of := r.clock.Now(), &p.rotation
-	of.Schedule = credentials.ScheduleOf(p.db.Spec.Credentials, p.db.Annotations)
-	of.Record = credentials.RecordOf(p.secret, now)
+	of.Schedule, of.Record = credentials.ScheduleOf(p.db), credentials.RecordOf(p.secret, now)
 	settings, err := r.settings.Type().Cache.Get(p.db.Namespace, settingsName(p.db))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
@@ -46,35 +44,19 @@ func (r *reconciler) rotate(ctx context.Context, p *scope) error {
 		return nil
 	}
 	users := func() []string { return r.users(p.secret) }
-	step, using := of.Schedule.Step(of.Record, p.logins.other.state == loginKeep, users, now)
-	of.step = step
-	if moved || step == credentials.Retire || step == credentials.Rotate {
-		if err := r.confirm(ctx, p); err != nil {
+	of.step = of.Step(p.logins.other.state == loginKeep, users, now, resync)
+	if moved || of.step != credentials.Rest {
+		if err := of.Confirm(ctx, p.Owner, *r.connection.Type(), p.secret); err != nil {
 			return err
 		}
 	}
-	of.Await(step, using, now, resync)
 	other := &p.logins.other
-	switch step {
+	switch of.step {
 	case credentials.Retire:
 		other.state, of.RequeueAfter = loginNone, credentials.Recheck // the next rotation may be due
 	case credentials.Rotate:
 		other.state, other.password = loginPassword, credentials.NewPassword()
 		of.WaitingFor = messageAwaitServer.With(other.name)
-	}
-	return nil
-}
-
-// confirm is credentials.Confirm. It also returns an error if the schedule differs from the cached one: the rotation
-// could otherwise be for a request that was withdrawn.
-func (r *reconciler) confirm(ctx context.Context, p *scope) error {
-	current, err := credentials.Confirm(ctx, p.Owner, *r.connection.Type(), p.secret)
-	if err != nil {
-		return err
-	}
-	db, ok := current.(*v1alpha1.Database)
-	if ok && credentials.ScheduleOf(db.Spec.Credentials, db.Annotations) != p.rotation.Schedule {
-		return controller.Postpone(credentials.Recheck)
 	}
 	return nil
 }

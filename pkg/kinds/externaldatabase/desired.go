@@ -2,7 +2,6 @@ package externaldatabase
 
 import (
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,12 +22,10 @@ func desiredSecret(
 		"app.kubernetes.io/name": "externaldatabase", "app.kubernetes.io/instance": instance(db.Name),
 	}
 	pods.CopyPlatformLabels(labels, db)
-	secret := credentials.Secret(metav1.ObjectMeta{
-		Namespace: db.Namespace, Name: credentials.Name(db.Name), Labels: labels,
-	}, credentials.Connection{
-		Username: login.name, Host: admin.Host, Port: strconv.Itoa(int(admin.Port)), Database: db.Spec.DatabaseName,
-		TLSMode: string(admin.Mode), CA: admin.CA,
-	}, login.password)
+	client := admin
+	client.Username, client.Password, client.Database = login.name, login.password, db.Spec.DatabaseName
+	meta := metav1.ObjectMeta{Namespace: db.Namespace, Name: credentials.Name(db.Name), Labels: labels}
+	secret := credentials.Secret(meta, client)
 	credentials.SetRecord(secret, record)
 	return secret
 }
@@ -36,17 +33,13 @@ func desiredSecret(
 // newSecret returns a Secret for an ExternalDatabase that has none. It has a new password for the login that the status
 // names, and counts a request for a rotation as carried out.
 func newSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings) *corev1.Secret {
-	record := credentials.NewRecord(db.Status.Credentials, scheduleOf(db))
+	record := credentials.NewRecord(db.Status.Credentials, credentials.ScheduleOf(db))
 	return desiredSecret(db, admin, generation{recordedLogin(db), credentials.NewPassword()}, record)
 }
 
 // recordedLogin returns the login in the status or, if it has none, the owner.
 func recordedLogin(db *v1alpha1.ExternalDatabase) string {
 	return credentials.Recorded(db.Owner(), db.Status.Credentials)
-}
-
-func scheduleOf(db *v1alpha1.ExternalDatabase) credentials.Schedule {
-	return credentials.ScheduleOf(db.Spec.Credentials, db.Annotations)
 }
 
 // maxLabel limits the value of a label, in bytes.

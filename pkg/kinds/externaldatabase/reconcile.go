@@ -78,7 +78,9 @@ type scope struct {
 }
 
 func newScope(db *v1alpha1.ExternalDatabase) *scope {
-	return &scope{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
+	p := &scope{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
+	p.rotation.Schedule = credentials.ScheduleOf(db)
+	return p
 }
 
 // Reconcile implements controller.Reconciler. Before it sends the password to the server, it stores the
@@ -210,7 +212,7 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 		}
 		return r.rotate(ctx, p, server, found.Former)
 	case found.ID == "" || !found.Current:
-		if err := r.confirm(ctx, p); err != nil {
+		if err := p.rotation.Confirm(ctx, p.owner, r.secrets, p.secret); err != nil {
 			return err
 		}
 		if found.ID == "" {

@@ -33,24 +33,20 @@ type rotation struct {
 // it can log in, or "". The database stays Ready if a rotation fails, because the login in the Secret works.
 func (r *reconciler) rotate(ctx context.Context, p *scope, server server, previous string) error {
 	now, of := r.clock.Now(), &p.rotation
-	of.Schedule, of.Record, of.Previous = scheduleOf(p.db), credentials.RecordOf(p.secret, now), previous
-	next := func() (credentials.Step, []string) {
-		return of.Schedule.Step(of.Record, of.Previous != "", func() []string { return r.users(p.secret) }, now)
-	}
-	step, using := next()
-	if step == credentials.Retire || step == credentials.Rotate {
-		if err := r.confirm(ctx, p); err != nil {
+	of.Record, of.Previous = credentials.RecordOf(p.secret, now), previous
+	users := func() []string { return r.users(p.secret) }
+	step := of.Step(previous != "", users, now, resync)
+	if step != credentials.Rest {
+		if err := of.Confirm(ctx, p.owner, r.secrets, p.secret); err != nil {
 			return err
 		}
-		step, using = next() // confirm has read the schedule
 	}
 	if step == credentials.Retire {
 		if done, err := r.retire(ctx, p, server); err != nil || !done {
 			return err
 		}
-		step, _ = next()
+		step = of.Step(false, users, now, resync)
 	}
-	of.Await(step, using, now, resync)
 	if step != credentials.Rotate || p.missing { // without a database, there is nothing to log in to
 		return nil
 	}
@@ -91,15 +87,6 @@ func (r *reconciler) begin(ctx context.Context, p *scope, server server, next ge
 	}
 	p.rotation.next = &next
 	return nil
-}
-
-// confirm is credentials.Confirm. It also reads the schedule.
-func (r *reconciler) confirm(ctx context.Context, p *scope) error {
-	current, err := credentials.Confirm(ctx, p.owner, r.secrets, p.secret)
-	if db, ok := current.(*v1alpha1.ExternalDatabase); ok {
-		p.rotation.Schedule = scheduleOf(db)
-	}
-	return err
 }
 
 // block records why a rotation does not go on. An Event follows if the status does not say so yet.

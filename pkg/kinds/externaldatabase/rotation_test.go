@@ -132,6 +132,9 @@ func (f *fixture) statusIs(want v1alpha1.CredentialsStatus) {
 
 func TestStepsOfRotation(t *testing.T) {
 	created := createdSecret(t)
+	const advice = `role "clerk" has REPLICATION; ask a superuser of the server to run: ALTER ROLE "clerk" NOREPLICATION`
+	protected := postgresql.NewConflict(postgresql.Protected,
+		postgresql.Conflict{Role: true, Remedy: `ALTER ROLE "clerk" NOREPLICATION`}, `role "clerk" has REPLICATION`)
 	day, refused := 24*time.Hour, postgresql.NewError(postgresql.Refused, "no line in pg_hba.conf")
 	for name, c := range map[string]struct {
 		db               []func(*v1alpha1.ExternalDatabase)
@@ -192,6 +195,21 @@ func TestStepsOfRotation(t *testing.T) {
 			calls: []string{"rotate to clerk-login1"}, waitingFor: "no line in pg_hba.conf", events: []string{
 				"Warning RotationBlocked",
 			}, requeueAfter: 5 * time.Minute,
+		},
+		"a role that only a superuser may change blocks the rotation": {
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{
+				found: current().found, rotated: protected,
+			},
+			calls: []string{"rotate to clerk-login1"}, waitingFor: "failed: " + advice + ". The login in Secret " +
+				"shop-credentials still works.",
+			events: []string{"Warning RotationBlocked"}, requeueAfter: 5 * time.Minute,
+		},
+		"a previous login that only a superuser may change does not retire": {
+			created: day, rotated: time.Hour, login: "clerk-login1",
+			server: &fakeServer{found: formerWorks().found, retired: protected},
+			calls:  []string{"retire beside clerk-login1"}, former: "clerk",
+			waitingFor: "cannot be retired: " + advice + ". While it works", events: []string{"Warning RotationBlocked"},
+			requeueAfter: 5 * time.Minute,
 		},
 		"a lost connection is retried soon": {
 			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{

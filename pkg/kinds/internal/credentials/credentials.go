@@ -7,10 +7,13 @@ import (
 	"encoding/base64"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/postgresql"
 )
 
 // Keys of a connection Secret. The Secrets of CloudNativePG have the same keys, except sslmode and ca.
@@ -25,12 +28,6 @@ const (
 	KeyURI      = "uri"
 	KeyPgpass   = "pgpass"
 )
-
-// Connection is the content of a connection Secret without the password.
-type Connection struct {
-	Username, Host, Port, Database, TLSMode string
-	CA                                      []byte
-}
 
 // Variables are the environment variables that clients read, each with the key of its value. DATABASE_URL
 // is a convention; libpq documents the others (https://www.postgresql.org/docs/current/libpq-envars.html).
@@ -55,16 +52,17 @@ func NewPassword() string {
 	return base64.RawURLEncoding.EncodeToString(random)
 }
 
-// Secret returns a connection Secret. An existing Secret keeps its own password: see Keep.
-func Secret(meta metav1.ObjectMeta, c Connection, password string) *corev1.Secret {
+// Secret returns the connection Secret with the settings of a client. An existing Secret keeps its own password: see
+// Keep.
+func Secret(meta metav1.ObjectMeta, c postgresql.Settings) *corev1.Secret {
 	s := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{
-		KeyUsername: []byte(c.Username), KeyHost: []byte(c.Host), KeyPort: []byte(c.Port),
-		KeyDatabase: []byte(c.Database), KeyTLSMode: []byte(c.TLSMode),
+		KeyUsername: []byte(c.Username), KeyHost: []byte(c.Host), KeyPort: []byte(strconv.Itoa(int(c.Port))),
+		KeyDatabase: []byte(c.Database), KeyTLSMode: []byte(c.Mode),
 	}}
 	if len(c.CA) > 0 {
 		s.Data[KeyCA] = c.CA
 	}
-	setPassword(s, password)
+	setPassword(s, c.Password)
 	return s
 }
 

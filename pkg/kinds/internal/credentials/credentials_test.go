@@ -30,9 +30,10 @@ func FuzzConnection(f *testing.F) {
 		f.Add(text, text, text)
 	}
 	f.Fuzz(func(t *testing.T, owner, database, password string) {
-		s := credentials.Secret(metav1.ObjectMeta{Name: "shop"}, credentials.Connection{
-			Username: owner, Host: "2001:db8::1", Port: "5432", Database: database, TLSMode: "verify-full",
-		}, password)
+		s := credentials.Secret(metav1.ObjectMeta{Name: "shop"}, postgresql.Settings{
+			Username: owner, Password: password, Host: "2001:db8::1", Port: 5432, Database: database,
+			Mode: postgresql.VerifyFull,
+		})
 		read, err := url.Parse(string(s.Data[credentials.KeyURI]))
 		if err != nil {
 			t.Fatalf("the uri is none: %v", err)
@@ -68,13 +69,11 @@ func pgpassFields(line string) []string {
 }
 
 func TestParseReadsGeneratedSecret(t *testing.T) {
-	password := credentials.NewPassword()
-	s := credentials.Secret(metav1.ObjectMeta{Name: "shop"}, credentials.Connection{
-		Username: "a b", Host: "2001:db8::1", Port: "6432", Database: "x/y", TLSMode: "require",
-	}, password)
 	want := postgresql.Settings{
-		Host: "2001:db8::1", Port: 6432, Username: "a b", Password: password, Database: "x/y", Mode: postgresql.Require,
+		Host: "2001:db8::1", Port: 6432, Username: "a b", Password: credentials.NewPassword(), Database: "x/y",
+		Mode: postgresql.Require,
 	}
+	s := credentials.Secret(metav1.ObjectMeta{Name: "shop"}, want)
 	for name, keys := range map[string][]string{
 		"by its uri": {credentials.KeyURI},
 		"by its other keys": {

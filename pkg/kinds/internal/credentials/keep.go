@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,10 +32,6 @@ func Keep(owner string, now time.Time) func(want, live *corev1.Secret) {
 	return func(want, live *corev1.Secret) {
 		SetRecord(want, RecordOf(live, now))
 		want.Data[KeyUsername] = []byte(LoginIn(live, owner, string(want.Data[KeyUsername])))
-		password := live.Data[KeyPassword]
-		if len(password) == 0 {
-			password = want.Data[KeyPassword]
-		}
-		setPassword(want, string(password))
+		setPassword(want, cmp.Or(string(live.Data[KeyPassword]), string(want.Data[KeyPassword])))
 	}
 }

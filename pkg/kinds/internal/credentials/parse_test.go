@@ -11,7 +11,15 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-const oneHost = "host must be a single DNS name or IP address; lists of hosts and sockets are not supported"
+// Errors of Parse.
+const (
+	oneHost = "host must be a single DNS name or IP address; lists of hosts and sockets are not supported"
+	uriForm = "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters " +
+		"encoded as %XX"
+	parameter = "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and " +
+		"connect_timeout, and the key ca instead of sslrootcert"
+	control = " contains a control character, such as a line break at its end, or is not valid UTF-8"
+)
 
 func TestParse(t *testing.T) {
 	host := func(more map[string]string) map[string]string {
@@ -66,70 +74,34 @@ func TestParse(t *testing.T) {
 			data: map[string]string{"host": "db.example.com", "username": "admin"},
 			want: but(func(s *postgresql.Settings) { s.Password = "" }),
 		},
-		"nothing":     {err: "neither uri nor host is set"},
-		"no username": {data: map[string]string{"host": "x"}, err: "username is missing"},
-		"another scheme": {
-			data: map[string]string{"uri": "mysql://admin:secret@x"},
-			err:  "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX",
-		},
-		"a broken uri": {
-			data: map[string]string{"uri": "postgresql://admin:sec%ret@x"},
-			err:  "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX",
-		},
-		"libpq's words": {
-			data: map[string]string{"uri": "host=x password=secret"},
-			err:  "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX",
-		},
-		"a file": {
-			data: map[string]string{"uri": "postgresql://a@x?passfile=/etc/passwd"},
-			err: "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and " +
-				"connect_timeout, and the key ca instead of sslrootcert",
-		},
-		"a service": {
-			data: map[string]string{"uri": "postgresql://a@x?service=x"},
-			err: "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and " +
-				"connect_timeout, and the key ca instead of sslrootcert",
-		},
+		"nothing":        {err: "neither uri nor host is set"},
+		"no username":    {data: map[string]string{"host": "x"}, err: "username is missing"},
+		"another scheme": {data: map[string]string{"uri": "mysql://admin:secret@x"}, err: uriForm},
+		"a broken uri":   {data: map[string]string{"uri": "postgresql://admin:sec%ret@x"}, err: uriForm},
+		"libpq's words":  {data: map[string]string{"uri": "host=x password=secret"}, err: uriForm},
+		"a file":         {data: map[string]string{"uri": "postgresql://a@x?passfile=/etc/passwd"}, err: parameter},
+		"a service":      {data: map[string]string{"uri": "postgresql://a@x?service=x"}, err: parameter},
 		"broken parameters": {
 			data: map[string]string{"uri": "postgresql://a@x?%zz=secret"}, err: "the query parameters of uri cannot " +
 				"be parsed; write them as ?NAME=VALUE&NAME=VALUE, with special characters encoded as %XX",
 		},
 		"port 0":          {data: host(map[string]string{"port": "0"}), err: "port must be a number from 1 to 65535"},
 		"a port too high": {data: host(map[string]string{"port": "65536"}), err: "port must be a number from 1 to 65535"},
-		"a line break": {
-			data: host(map[string]string{"password": "secret\n"}), err: "password contains a control character, such " +
-				"as a line break at its end, or is not valid UTF-8",
-		},
-		"a NUL in a uri": {
-			data: map[string]string{"uri": "postgresql://a:b%00c@x"}, err: "password contains a control character, " +
-				"such as a line break at its end, or is not valid UTF-8",
-		},
-		"not in UTF-8": {
-			data: host(map[string]string{"username": "a\xff"}), err: "username contains a control character, such as " +
-				"a line break at its end, or is not valid UTF-8",
-		},
-		"a zone": {data: host(map[string]string{"host": "::ffff:127.0.0.1%.db.example.com"}), err: oneHost},
+		"a line break":    {data: host(map[string]string{"password": "secret\n"}), err: "password" + control},
+		"a NUL in a uri":  {data: map[string]string{"uri": "postgresql://a:b%00c@x"}, err: "password" + control},
+		"not in UTF-8":    {data: host(map[string]string{"username": "a\xff"}), err: "username" + control},
+		"a zone":          {data: host(map[string]string{"host": "::ffff:127.0.0.1%.db.example.com"}), err: oneHost},
 		"a zone in a uri": {
 			data: map[string]string{"uri": "postgresql://a@[::ffff:127.0.0.1%25.db.example.com]"}, err: oneHost,
 		},
 		"a host with a space": {data: host(map[string]string{"host": "a b"}), err: oneHost},
-		"a password with a #": {
-			data: map[string]string{"uri": "postgresql://admin:8675309#pa@db"},
-			err:  "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX",
-		},
+		"a password with a #": {data: map[string]string{"uri": "postgresql://admin:8675309#pa@db"}, err: uriForm},
 		"a password with a /": {
 			data: host(map[string]string{"uri": "postgresql://admin:1234/pa@db"}), err: "username is missing",
 		},
-		"a socket": {data: host(map[string]string{"host": "/run"}), err: oneHost},
-		"a part of a password": {
-			data: map[string]string{"uri": "postgresql://a:12?secret@x"},
-			err: "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and " +
-				"connect_timeout, and the key ca instead of sslrootcert",
-		},
-		"a socket in a uri": {
-			data: map[string]string{"uri": "postgresql://a@%2Frun"},
-			err:  "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters encoded as %XX",
-		},
+		"a socket":               {data: host(map[string]string{"host": "/run"}), err: oneHost},
+		"a part of a password":   {data: map[string]string{"uri": "postgresql://a:12?secret@x"}, err: parameter},
+		"a socket in a uri":      {data: map[string]string{"uri": "postgresql://a@%2Frun"}, err: uriForm},
 		"an abstract socket":     {data: host(map[string]string{"host": "@run"}), err: oneHost},
 		"several hosts":          {data: host(map[string]string{"host": "a,b"}), err: oneHost},
 		"several hosts in a uri": {data: map[string]string{"uri": "postgresql://a@b,c"}, err: oneHost},

@@ -29,21 +29,44 @@ type Rotation struct {
 	RequeueAfter time.Duration
 }
 
-// Await sets what the rotation waits for, and when it goes on. It does so for the steps that change no login: the
-// others wait for nothing. using has the users of the previous login, and resync is the longest time until they are
-// checked.
-func (r *Rotation) Await(step Step, using []string, now time.Time, resync time.Duration) {
-	switch step {
-	case AwaitGrace:
-		ends := r.Schedule.Retires(r.Record)
+// Step is what a reconcile does about a rotation.
+type Step int
+
+// Steps of a rotation.
+const (
+	// Rest means that there is nothing to do, or that the rotation waits.
+	Rest Step = iota
+	// Retire means that the previous login must not be able to log in any more.
+	Retire
+	// Rotate means that clients get the other login.
+	Rotate
+)
+
+// Step returns what a reconcile does, and sets what the rotation waits for, and when it goes on. previous reports
+// whether the login that is not in the Secret can still log in. users returns the known users of the previous login:
+// see Users. Step calls users only when the grace period has ended, and the next check of the users is after at most
+// resync. While the previous login can log in, no rotation begins, so that there are at most two logins.
+func (r *Rotation) Step(previous bool, users func() []string, now time.Time, resync time.Duration) Step {
+	r.WaitingFor, r.RequeueAfter = "", 0
+	if ends := r.Schedule.Retires(r.Record); previous && now.Before(ends) {
 		r.WaitingFor, r.RequeueAfter = graceUntil(ends), ends.Sub(now)
-	case AwaitUsers:
-		r.WaitingFor, r.RequeueAfter = named(using), r.Schedule.UsersRecheck(r.Record, now, resync)
-	case Rest:
-		if at, ok := r.Schedule.Next(r.Record); ok {
-			r.RequeueAfter = at.Sub(now)
-		}
+		return Rest
 	}
+	if previous {
+		using := users()
+		if len(using) == 0 {
+			return Retire
+		}
+		r.WaitingFor, r.RequeueAfter = named(using), r.Schedule.UsersRecheck(r.Record, now, resync)
+		return Rest
+	}
+	if r.Schedule.Due(r.Record, now) {
+		return Rotate
+	}
+	if at, ok := r.Schedule.Next(r.Record); ok {
+		r.RequeueAfter = at.Sub(now)
+	}
+	return Rest
 }
 
 // maxNamed limits how many users named lists.
@@ -60,24 +83,25 @@ func named(users []string) string {
 // graceUntil says that a rotation waits for the end of the grace period.
 func graceUntil(end time.Time) string { return messageGrace.With(end.UTC().Format(time.RFC3339)) }
 
-// Confirm reads the owner and its connection Secret from the API server, and returns the owner. It returns an error if
-// the owner is being deleted, or if the Secret differs from the cached one. A process that has just started could
-// otherwise retire or replace the login to which another process has moved the clients.
-func Confirm(
+// Confirm reads the owner and its connection Secret from the API server. It returns an error if the owner is being
+// deleted, if the schedule has changed, or if the Secret differs from the cached one. A process that has just started
+// could otherwise retire or replace the login to which another process has moved the clients, or rotate for a request
+// that was withdrawn.
+func (r *Rotation) Confirm(
 	ctx context.Context, owner children.Owner, secrets children.Type[*corev1.Secret], cached *corev1.Secret,
-) (metav1.Object, error) {
+) error {
 	if err := owner.Recheck(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	current, err := owner.Live(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	live, found, err := secrets.Live(ctx, owner, cached.Name)
-	if err == nil && (!found || changed(live, cached)) {
+	if err == nil && (!found || changed(live, cached) || ScheduleOf(current) != r.Schedule) {
 		err = controller.Postpone(Recheck)
 	}
-	return current, err
+	return err
 }
 
 func changed(live, cached *corev1.Secret) bool {

@@ -4,10 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -63,13 +64,7 @@ func Alternates(owner string) []string {
 }
 
 // prefix returns the start of a name with at most the given number of bytes. It ends at the boundary of a character.
-func prefix(name string, end int) string {
-	end = min(len(name), end)
-	for end < len(name) && !utf8.RuneStart(name[end]) {
-		end--
-	}
-	return name[:end]
-}
+func prefix(name string, end int) string { return strings.ToValidUTF8(name[:min(len(name), end)], "") }
 
 // Next returns the login that follows login in a rotation. Before the first rotation, the owner is the login.
 func Next(owner, login string) string {
@@ -90,9 +85,16 @@ type Schedule struct {
 	Request string
 }
 
-// ScheduleOf returns the Schedule of an object with its annotations. spec may be nil.
-func ScheduleOf(spec *v1alpha1.CredentialsSpec, annotations map[string]string) Schedule {
-	s := Schedule{Grace: DefaultGracePeriod, Request: Request(annotations[RotateAnnotation])}
+// ScheduleOf returns the Schedule of a Database or an ExternalDatabase.
+func ScheduleOf(object metav1.Object) Schedule {
+	s := Schedule{Grace: DefaultGracePeriod, Request: Request(object.GetAnnotations()[RotateAnnotation])}
+	var spec *v1alpha1.CredentialsSpec
+	switch db := object.(type) {
+	case *v1alpha1.Database:
+		spec = db.Spec.Credentials
+	case *v1alpha1.ExternalDatabase:
+		spec = db.Spec.Credentials
+	}
 	if spec != nil && spec.RotateEvery != nil {
 		s.Every = spec.RotateEvery.Duration
 	}
@@ -112,19 +114,7 @@ func Request(value string) string {
 		return value
 	}
 	sum := sha256.Sum256([]byte(value))
-	return digestPrefix + hex.EncodeToString(sum[:])
-}
-
-const digestPrefix = "sha256:"
-
-// requestIn returns the last request that a Secret records. It shortens a value that is longer than any result of
-// Request, because a user has edited it.
-func requestIn(secret *corev1.Secret) string {
-	value := secret.Annotations[RotateAnnotation]
-	if len(value) <= len(digestPrefix)+hex.EncodedLen(sha256.Size) {
-		return value
-	}
-	return Request(value)
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // maxSkew is how far in the future the time of the last rotation may be. It allows for a clock that was set back, and
@@ -145,7 +135,7 @@ type Record struct {
 // more than an hour after now, counts as now, because the former login then keeps its grace period, and no other
 // rotation begins early. KeepAt stores that time, so that it does not move on.
 func RecordOf(secret *corev1.Secret, now time.Time) Record {
-	r := Record{Created: secret.CreationTimestamp.Time, Request: requestIn(secret)}
+	r := Record{Created: secret.CreationTimestamp.Time, Request: secret.Annotations[RotateAnnotation]}
 	if secret.Annotations[RotatedAtAnnotation] == "" {
 		return r
 	}
@@ -200,41 +190,6 @@ func (s Schedule) UsersRecheck(r Record, now time.Time, longest time.Duration) t
 		ended = r.Created
 	}
 	return min(max(now.Sub(ended)/10, usersRecheck), longest)
-}
-
-// Step is what a reconcile does about a rotation.
-type Step int
-
-// Steps of a rotation.
-const (
-	// Rest means that there is nothing to do.
-	Rest Step = iota
-	// AwaitGrace means that the grace period of the former login has not ended.
-	AwaitGrace
-	// AwaitUsers means that the grace period has ended, but clients still use the former login.
-	AwaitUsers
-	// Retire means that the former login must not be able to log in any more.
-	Retire
-	// Rotate means that clients get the other login.
-	Rotate
-)
-
-// Step returns what a reconcile does. former reports whether the login that is not in the Secret can still log in.
-// users returns the known users of the former login: see Users. Step calls users only when the grace period has ended.
-// While the former login can log in, no rotation begins, so that there are at most two logins.
-func (s Schedule) Step(r Record, former bool, users func() []string, now time.Time) (step Step, waitingFor []string) {
-	switch {
-	case former && now.Before(s.Retires(r)):
-		return AwaitGrace, nil
-	case former:
-		if waitingFor = users(); len(waitingFor) > 0 {
-			return AwaitUsers, waitingFor
-		}
-		return Retire, nil
-	case s.Due(r, now):
-		return Rotate, nil
-	}
-	return Rest, nil
 }
 
 // Users returns the names of the objects that still use a former content of a connection Secret, for example "App web".
