@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -38,48 +37,25 @@ func TestReconcileReadsConnectionSecretOncePerVersion(t *testing.T) {
 }
 
 func TestConnectionIsForgottenWithItsLastReference(t *testing.T) {
-	before := example(known)
-	elsewhere := example(known, func(db *v1alpha1.ExternalDatabase) { db.Spec.ConnectionSecretRef.Name = "other" })
-	another := example(func(db *v1alpha1.ExternalDatabase) { db.Name, db.UID = "another", "another-uid" })
 	for name, c := range map[string]struct {
-		now   []runtime.Object // the ExternalDatabases in the cache at the time of the event
-		event func(cache.ResourceEventHandler)
-		kept  bool
+		others []runtime.Object
+		kept   bool
 	}{
-		"the deletion of the last ExternalDatabase forgets the connection": {
-			event: func(h cache.ResourceEventHandler) { h.OnDelete(before) },
-		},
-		"a list that lacks the last ExternalDatabase forgets the connection": {
-			event: func(h cache.ResourceEventHandler) { h.OnDelete(cache.DeletedFinalStateUnknown{Obj: before}) },
-		},
-		"a change to another Secret forgets the connection": {
-			now: []runtime.Object{elsewhere}, event: func(h cache.ResourceEventHandler) { h.OnUpdate(before, elsewhere) },
-		},
-		"an update with the same Secret keeps the connection": {
-			now: []runtime.Object{before}, event: func(h cache.ResourceEventHandler) { h.OnUpdate(before, before) }, kept: true,
-		},
-		"a deletion keeps the connection of another ExternalDatabase": {
-			now: []runtime.Object{another}, event: func(h cache.ResourceEventHandler) { h.OnDelete(before) }, kept: true,
-		},
-		"a change to another Secret keeps the connection of another ExternalDatabase": {
-			now: []runtime.Object{another, elsewhere}, event: func(h cache.ResourceEventHandler) {
-				h.OnUpdate(before, elsewhere)
-			}, kept: true,
-		},
-		"an event of another type keeps the connection": {
-			event: func(h cache.ResourceEventHandler) { h.OnDelete("?"); h.OnUpdate("?", "?") }, kept: true,
+		"no ExternalDatabase refers to it": {},
+		"another ExternalDatabase refers to it": {
+			others: []runtime.Object{
+				example(func(db *v1alpha1.ExternalDatabase) { db.Name, db.UID = "another", "another-uid" }),
+			},
+			kept: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, current(), before, connectionSecret(), createdSecret(t))
-			if r := f.Reconcile(); r.Err != nil {
-				t.Fatal(r.Err)
-			}
-			f.Remove(before)
-			f.Store(c.now...)
-			f.Observe()
-			c.event(f.forgetful)
-			_, kept := f.connections().last(connectionKey(before))
+			other := connectionSecret(func(s *corev1.Secret) { s.Name = "other" })
+			f := newFixture(t, current(), example(known), append(c.others, connectionSecret(), other, createdSecret(t))...)
+			controllertest.ErrorContains(t, "", f.Reconcile().Err)
+			f.Change(func(db *v1alpha1.ExternalDatabase) { db.Spec.ConnectionSecretRef.Name = "other" })
+			controllertest.ErrorContains(t, "", f.Reconcile().Err)
+			_, kept := f.connections().last(connectionKey(example()))
 			controllertest.Equal(t, "the connection is kept", c.kept, kept)
 		})
 	}
@@ -87,8 +63,19 @@ func TestConnectionIsForgottenWithItsLastReference(t *testing.T) {
 
 // TestConnectionsLimitSizePerNamespace has Secrets of almost the maximum size.
 func TestConnectionsLimitSizePerNamespace(t *testing.T) {
-	c := newConnections(nil, nil)
-	for n := range 100 {
+	const secrets = 100
+	var others []runtime.Object
+	for n := range secrets {
+		for _, namespace := range []string{"a", "b"} {
+			others = append(others, example(func(db *v1alpha1.ExternalDatabase) {
+				db.Namespace, db.Name, db.Spec.ConnectionSecretRef.Name = namespace, fmt.Sprint(n), fmt.Sprint(n)
+			}))
+		}
+	}
+	f := newFixture(t, nil, example(), others...)
+	f.Observe()
+	c := f.connections()
+	for n := range secrets {
 		for _, namespace := range []string{"a", "b"} {
 			c.keep(controller.Key{Namespace: namespace, Name: fmt.Sprint(n)}, connection{
 				settings: postgresql.Settings{CA: make([]byte, 190<<10)},

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -201,8 +200,6 @@ type fixture struct {
 	server *fakeServer
 	// users are the users of the former login.
 	users []string
-	// forgetful is the event handler that forgets connection Secrets.
-	forgetful cache.ResourceEventHandler
 }
 
 // newFixture returns a fixture for db in a cluster that also has the objects others. If postgres is nil,
@@ -217,9 +214,8 @@ func newFixture(t testing.TB, postgres *fakeServer, db *v1alpha1.ExternalDatabas
 		postgres.admin = admin
 		return postgres
 	}
-	declared := func(c kinds.Cluster, r controller.Runtime) (kind controller.Kind[*v1alpha1.ExternalDatabase], err error) {
-		kind, f.forgetful, err = declare(c, r, open, func(*corev1.Secret) []string { return f.users }, nil)
-		return kind, err
+	declared := func(c kinds.Cluster, r controller.Runtime) (controller.Kind[*v1alpha1.ExternalDatabase], error) {
+		return declare(c, r, open, func(*corev1.Secret) []string { return f.users }, nil)
 	}
 	f.Fixture = kindtest.New(t, declared, db, others...)
 	return f

@@ -35,37 +35,33 @@ func New(
 	stored coreclient.SecretsGetter,
 ) (*controller.Controller, error) {
 	open := func(namespace string, admin postgresql.Settings) server { return connector.Open(namespace, admin) }
-	kind, forgetful, err := declare(c, r, open, users, stored)
+	kind, err := declare(c, r, open, users, stored)
 	if err != nil {
 		return nil, err
 	}
-	made, err := kind.Controller(r)
-	if err != nil {
-		return nil, err
-	}
-	made.Watch(kind.Informer, forgetful)
-	return made, nil
+	return kind.Controller(r)
 }
 
 var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase")
 
-// declare returns the Kind that declares ExternalDatabase to the engine. It also returns the handler that
-// forgets connection Secrets to which no ExternalDatabase refers any more.
+// declare returns the Kind that declares ExternalDatabase to the engine.
 func declare(
 	c kinds.Cluster, r controller.Runtime, open func(string, postgresql.Settings) server, users credentials.Users,
 	stored coreclient.SecretsGetter,
-) (kind controller.Kind[*v1alpha1.ExternalDatabase], forgetful cache.ResourceEventHandler, err error) {
+) (kind controller.Kind[*v1alpha1.ExternalDatabase], err error) {
 	own, tracker := c.Own.Windlass().V1alpha1(), controller.NewTracker()
 	objects, databases := own.ExternalDatabases().Informer(), own.Databases()
 	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)
 	if err != nil {
-		return kind, nil, err
+		return kind, err
 	}
 	referrers, err := newReferrers(objects)
 	if err != nil {
-		return kind, nil, err
+		return kind, err
 	}
-	read := newConnections(secrets.Get, c.Kube.CoreV1())
+	read := &connections{
+		known: secrets.Get, secrets: c.Kube.CoreV1(), referrers: referrers, read: map[controller.Key]connection{},
+	}
 	children := c.Secrets().Type(tracker)
 	reconciler := &reconciler{
 		secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1(),
@@ -93,7 +89,7 @@ func declare(
 		Informer: databases.Informer(), Optional: true,
 		Referrers: func(db metav1.Object) []controller.Key { return usersOf(db, referrers) },
 	})
-	return kind, read.forgetful(referrers), nil
+	return kind, nil
 }
 
 // usersOf returns the keys of the ExternalDatabases on the server of a Database that is Ready: their connection Secret

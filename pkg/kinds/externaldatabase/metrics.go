@@ -37,13 +37,12 @@ func Observe(r postgresql.Request) {
 
 // loginResult returns the label result.
 func loginResult(err error) string {
-	if err == nil {
+	switch {
+	case err == nil:
 		return "success"
-	}
-	switch postgresql.ClassOf(err) {
-	case postgresql.Refused:
+	case postgresql.ClassOf(err) == postgresql.Refused:
 		return "refused"
-	case postgresql.Silent:
+	case postgresql.ClassOf(err) == postgresql.Silent:
 		return "silent"
 	}
 	return "failed"
