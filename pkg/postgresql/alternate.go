@@ -1,71 +1,54 @@
 package postgresql
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Before the first rotation, the owner is the login. Then alternate logins take turns. They are members of the owner,
 // and their sessions act as the owner, so that objects belong to the owner whichever login creates them. The owner
 // never gets its login back, because a session of a former alternate login could change the password of the owner.
 
 // nextOfAlternate returns the next step to an alternate login that is in use. The owner exists.
-func (c *change) nextOfAlternate(s state) (step, error) {
-	login, seen := quotedRole(c.Login), s.role(c.Login)
+func (c *change) nextOfAlternate(s state) step {
+	login, seen := quoted(c.Login), s.role(c.Login)
 	if seen == nil {
-		secret, err := c.verifier()
-		if err != nil {
-			return step{}, err
-		}
-		statements := []string{
-			"CREATE ROLE " + login + " LOGIN INHERIT NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD " + literal(secret),
+		all := parts{
+			"CREATE ROLE " + login + " LOGIN INHERIT NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD " + literal(c.verifier),
 			c.markRole(login),
 		}
-		if !s.Superuser {
-			statements = append(statements, c.hold(s, login))
-		}
-		statements = append(statements, grant(s, c.owner, login), c.act())
+		all.add(!s.Superuser, c.hold(s, login))
+		all = append(all, grant(s, c.owner, login), c.act())
 		return step{
-			sql: strings.Join(statements, "; "), does: fmt.Sprintf("creating role %q", c.Login), setsPassword: true,
+			sql: all.sql(), does: fmt.Sprintf("creating role %q", c.Login), setsPassword: true,
 			then: func(s *state) { s.Alternates = append(s.Alternates, c.desiredAlternate(false)) },
-		}, nil
+		}
 	}
-	attributes, err := c.attributes(seen, true)
-	if err != nil {
-		return step{}, err
-	}
+	attributes := c.attributes(seen, true)
 	if !seen.Inherits {
 		attributes += " INHERIT"
 	}
-	var statements []string
-	add := func(wrong bool, statement string) {
-		if wrong {
-			statements = append(statements, statement)
-		}
-	}
+	var all parts
 	// The former user of the login may have changed the settings of its sessions.
 	resets := c.rotates && c.newPassword
-	add(resets, "ALTER ROLE "+login+" RESET ALL")
-	add(resets && s.Database != nil, "ALTER ROLE "+login+" IN DATABASE "+c.database+" RESET ALL")
-	add(attributes != "", "ALTER ROLE "+login+attributes)
-	add(seen.Mark != c.Mark.String(), c.markRole(login))
-	add(!seen.Member, grant(s, c.owner, login))
-	add(!seen.Acts || resets, c.act())
-	add(!seen.Acts && !resets && s.Database != nil, "ALTER ROLE "+login+" IN DATABASE "+c.database+" RESET role")
+	all.add(resets, "ALTER ROLE "+login+" RESET ALL")
+	all.add(resets && s.Database != nil, "ALTER ROLE "+login+" IN DATABASE "+c.database+" RESET ALL")
+	all.add(attributes != "", "ALTER ROLE "+login+attributes)
+	all.add(seen.Mark != c.Mark.String(), c.markRole(login))
+	all.add(!seen.Member, grant(s, c.owner, login))
+	all.add(!seen.Acts || resets, c.act())
+	all.add(!seen.Acts && !resets && s.Database != nil, "ALTER ROLE "+login+" IN DATABASE "+c.database+" RESET role")
 	next := step{
-		sql: strings.Join(statements, "; "), does: fmt.Sprintf("updating role %q", c.Login),
+		sql: all.sql(), does: fmt.Sprintf("updating role %q", c.Login),
 		setsPassword: c.newPassword, alters: c.Login, then: func(*state) { *seen = *c.desiredAlternate(seen.Owns) },
 	}
 	if c.rotates {
 		next.unlocks = c.unlock(s, seen)
 	}
-	return next, nil
+	return next
 }
 
 // act returns the SQL that makes the sessions of the alternate login in use act as the owner. The login must be a
 // member of the owner.
 func (c *change) act() string {
-	return "ALTER ROLE " + quotedRole(c.Login) + " SET role = " + literal(c.Owner)
+	return "ALTER ROLE " + quoted(c.Login) + " SET role = " + literal(c.Owner)
 }
 
 // nextOfOwnership returns the next step to alternate logins that own nothing in the database. A client that leaves the
@@ -81,7 +64,7 @@ func (c *change) nextOfOwnership(s state) step {
 			return c.join(s, role, does)
 		}
 		return step{
-			sql:  "SET LOCAL ROLE NONE; REASSIGN OWNED BY " + quotedRole(role.Name) + " TO " + c.owner,
+			sql:  "SET LOCAL ROLE NONE; REASSIGN OWNED BY " + quoted(role.Name) + " TO " + c.owner,
 			does: does, inside: true, then: func(*state) { role.Owns = false },
 		}
 	}

@@ -66,9 +66,7 @@ func TestObjectsOfAlternateLoginAreGivenToOwner(t *testing.T) {
 		if found, err := open(t, as).Exists(t.Context(), w); err != nil || found.Current {
 			t.Errorf("the objects are no drift: %+v, %v", found, err)
 		}
-		if err := open(t, as).Update(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		create(t, as, w)
 		hasFormer(t, as, w, false)
 		if got := ask(t, w.Database, owner); got != w.Owner {
 			t.Errorf("after an update, the objects belong to %s", got)

@@ -1,6 +1,9 @@
 package postgresql
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // apply carries out a change, and then logs in.
 func (s *Server) apply(ctx context.Context, c *change) (ID, error) {
@@ -8,6 +11,10 @@ func (s *Server) apply(ctx context.Context, c *change) (ID, error) {
 		return offlineID, nil
 	}
 	w := c.Want
+	var err error
+	if c.verifier, err = s.verifier(w.Password); err != nil {
+		return "", err
+	}
 	for c.newPassword = c.rotates || isCode(s.refusal, codeInvalidPassword); ; c.newPassword = true {
 		triesPassword := c.newPassword
 		after, err := s.converge(ctx, c, (*change).next)
@@ -51,17 +58,13 @@ func (c *change) kept(s state, err error) error {
 
 // admit returns the SQL after which the owner can log in with its password, or "" if its attributes permit that.
 func (c *change) admit(owner *seenRole) string {
-	attributes := ""
-	if !owner.Login {
-		attributes += " LOGIN"
-	}
-	if owner.Expired {
-		attributes += " VALID UNTIL 'infinity'"
-	}
-	if attributes == "" {
+	var attributes parts
+	attributes.add(!owner.Login, " LOGIN")
+	attributes.add(owner.Expired, " VALID UNTIL 'infinity'")
+	if len(attributes) == 0 {
 		return ""
 	}
-	return "ALTER ROLE " + c.owner + attributes
+	return "ALTER ROLE " + c.owner + strings.Join(attributes, "")
 }
 
 // knowsPassword reports whether the server accepted the password of a login that failed later: in a query, or because

@@ -2,7 +2,6 @@ package postgresql
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -10,32 +9,17 @@ import (
 type change struct {
 	Want
 	owner, database, mark string // quoted
-	// planned is true if the statements are only shown.
-	planned bool
+	// verifier is the text that a statement has as the password. Only a change that is carried out has it.
+	verifier string
 	// newPassword is true if the password of the login has to be set, because it cannot log in with it.
 	newPassword bool
-	// exists is true if the database was created before: the change does not create it.
-	exists bool
 	// rotates is true if clients do not use the login yet: its password is unknown, and the change also does not create
 	// the owner.
 	rotates bool
 }
 
-func newChange(w Want) (*change, error) {
-	owner, err := Identifier(w.Owner)
-	if err != nil {
-		return nil, err
-	}
-	database, err := Identifier(w.Database)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range w.Alternates {
-		if _, err := Identifier(name); err != nil {
-			return nil, err
-		}
-	}
-	return &change{Want: w, owner: owner, database: database, mark: literal(w.Mark.String())}, nil
+func newChange(w Want) *change {
+	return &change{Want: w, owner: quoted(w.Owner), database: quoted(w.Database), mark: literal(w.Mark.String())}
 }
 
 // next returns the next step to the desired state. It does not decide whether former logins can log in: see
@@ -49,30 +33,30 @@ func (c *change) next(s state) (step, error) {
 			"cannot act for the roles that it creates")
 	}
 	switch {
-	case c.exists && s.Database == nil:
+	case (c.ID != "" || c.rotates) && s.Database == nil: // the database was created before
 		return step{}, fmt.Errorf("database %q does not exist any more", c.Database)
 	case c.rotates && s.Role == nil:
 		return step{}, fmt.Errorf("role %q does not exist any more", c.Owner)
 	}
 	if c.rotates { // a rotation depends on nothing that the login in use can hold up
-		return c.nextOfAlternate(s)
+		return c.nextOfAlternate(s), nil
 	}
 	hasRole := func(s *state) { s.Role = c.desiredRole(*s) }
 	if s.Role == nil {
-		sql, err := c.createRole(s)
 		return step{
-			sql: sql, does: fmt.Sprintf("creating role %q", c.Owner), setsPassword: !c.usesAlternate(), then: hasRole,
-		}, err
+			sql: c.createRole(s), does: fmt.Sprintf("creating role %q", c.Owner), setsPassword: !c.usesAlternate(),
+			then: hasRole,
+		}, nil
 	}
-	if sql, err := c.alterRole(s); sql != "" || err != nil {
+	if sql := c.alterRole(s); sql != "" {
 		sets := !c.usesAlternate() && c.newPassword && !c.keepsRole(s)
 		return step{
 			sql: sql, does: fmt.Sprintf("updating role %q", c.Owner), setsPassword: sets, alters: c.Owner, then: hasRole,
-		}, err
+		}, nil
 	}
 	if c.usesAlternate() {
-		if next, err := c.nextOfAlternate(s); next.sql != "" || err != nil {
-			return next, err
+		if next := c.nextOfAlternate(s); next.sql != "" {
+			return next, nil
 		}
 	}
 	if s.Database == nil {
@@ -91,20 +75,15 @@ func (c *change) next(s state) (step, error) {
 
 // createRole returns the SQL that creates the owner with its mark, in one transaction. If an alternate login is in use,
 // the owner cannot log in.
-func (c *change) createRole(s state) (string, error) {
-	login := " NOLOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB"
+func (c *change) createRole(s state) string {
+	const attributes = " NOSUPERUSER NOCREATEROLE NOCREATEDB"
+	login := " NOLOGIN" + attributes
 	if !c.usesAlternate() {
-		secret, err := c.verifier()
-		if err != nil {
-			return "", err
-		}
-		login = " LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB PASSWORD " + literal(secret)
+		login = " LOGIN" + attributes + " PASSWORD " + literal(c.verifier)
 	}
-	sql := "CREATE ROLE " + c.owner + login + "; " + c.markRole(c.owner)
-	if !s.Superuser {
-		sql += "; " + c.hold(s, c.owner)
-	}
-	return sql, nil
+	all := parts{"CREATE ROLE " + c.owner + login, c.markRole(c.owner)}
+	all.add(!s.Superuser, c.hold(s, c.owner))
+	return all.sql()
 }
 
 // hold returns the SQL that makes the administrator a member of a role, which is quoted, so that the administrator can
@@ -113,7 +92,7 @@ func (c *change) hold(s state, role string) string { return grant(s, role, "CURR
 
 // join returns the step in which the administrator becomes a member of a role.
 func (c *change) join(s state, role *seenRole, does string) step {
-	return step{sql: c.hold(s, quotedRole(role.Name)), does: does, then: func(*state) { role.Held = true }}
+	return step{sql: c.hold(s, quoted(role.Name)), does: does, then: func(*state) { role.Held = true }}
 }
 
 // grant returns the SQL that makes a member act as a role. From PostgreSQL 16 on, it sets both options, because the
@@ -126,14 +105,6 @@ func grant(s state, role, member string) string {
 	return sql
 }
 
-// verifier returns the text that a statement has as the password.
-func (c *change) verifier() (string, error) {
-	if c.planned {
-		return "(changed)", nil
-	}
-	return verifier(c.Password)
-}
-
 func (c *change) noTemplate() string { return "ALTER DATABASE " + c.database + " IS_TEMPLATE false" }
 
 // markRole returns the SQL that marks a role, which is quoted.
@@ -141,49 +112,28 @@ func (c *change) markRole(role string) string { return "COMMENT ON ROLE " + role
 
 // alterRole returns the SQL that changes the owner, or "" if it is in its desired state. If an alternate login is in
 // use, alterRole does not decide whether the owner can log in: see nextOfRetirement.
-func (c *change) alterRole(s state) (string, error) {
-	var statements []string
+func (c *change) alterRole(s state) string {
+	var all parts
 	kept := c.keepsRole(s)
-	if !kept {
-		attributes, err := c.attributes(s.Role, !c.usesAlternate())
-		if err != nil {
-			return "", err
-		}
-		if attributes != "" {
-			statements = append(statements, "ALTER ROLE "+c.owner+attributes)
-		}
-	}
-	if mark := c.desiredMark(kept); s.Role.Mark != mark {
-		statements = append(statements, "COMMENT ON ROLE "+c.owner+" IS "+literal(mark))
-	}
-	if !s.Role.Held && !s.Superuser && (!kept || s.Database == nil || c.alterDatabase(s) != "") {
-		statements = append(statements, c.hold(s, c.owner))
-	}
-	return strings.Join(statements, "; "), nil
+	attributes, mark := c.attributes(s.Role, !c.usesAlternate()), c.desiredMark(kept)
+	all.add(attributes != "" && !kept, "ALTER ROLE "+c.owner+attributes)
+	all.add(s.Role.Mark != mark, "COMMENT ON ROLE "+c.owner+" IS "+literal(mark))
+	changesDatabase := s.Database == nil || c.alterDatabase(s) != ""
+	all.add(!s.Role.Held && !s.Superuser && (!kept || changesDatabase), c.hold(s, c.owner))
+	return all.sql()
 }
 
 // attributes returns the attributes of a role that differ from the desired ones. It names no attribute that only
 // superusers may name: check rejects a superuser, and an administrator of the server decides about REPLICATION and
 // BYPASSRLS. If logsIn is true, the role is the login.
-func (c *change) attributes(role *seenRole, logsIn bool) (string, error) {
-	var wrong []string
-	for attribute, differs := range map[string]bool{
-		"LOGIN": logsIn && !role.Login, "NOCREATEROLE": role.CreateRole, "NOCREATEDB": role.CreateDatabase,
-		"VALID UNTIL 'infinity'": logsIn && role.Expires,
-	} {
-		if differs {
-			wrong = append(wrong, " "+attribute)
-		}
-	}
-	slices.Sort(wrong)
-	if logsIn && c.newPassword {
-		secret, err := c.verifier()
-		if err != nil {
-			return "", err
-		}
-		wrong = append(wrong, " PASSWORD "+literal(secret))
-	}
-	return strings.Join(wrong, ""), nil
+func (c *change) attributes(role *seenRole, logsIn bool) string {
+	var all parts
+	all.add(logsIn && !role.Login, " LOGIN")
+	all.add(role.CreateDatabase, " NOCREATEDB")
+	all.add(role.CreateRole, " NOCREATEROLE")
+	all.add(logsIn && role.Expires, " VALID UNTIL 'infinity'")
+	all.add(logsIn && c.newPassword, " PASSWORD "+literal(c.verifier))
+	return strings.Join(all, "")
 }
 
 // createDatabase returns the SQL that creates a database that accepts no connections. CREATE DATABASE cannot
@@ -194,22 +144,17 @@ func (c *change) createDatabase() string {
 }
 
 func (c *change) alterDatabase(s state) string {
-	var statements []string
-	add := func(wrong bool, statement string) {
-		if wrong {
-			statements = append(statements, statement)
-		}
-	}
+	var all parts
 	kept := c.handedOver(s.Database.Mark)
 	mark := c.desiredMark(kept)
-	add(s.Database.Owner != c.Owner, c.giveDatabase())
-	add(s.Database.Mark != mark, "COMMENT ON DATABASE "+c.database+" IS "+literal(mark))
-	add(s.Database.Public && !kept, "REVOKE ALL ON DATABASE "+c.database+" FROM PUBLIC")
-	add(!s.Database.Granted && !kept, "GRANT ALL ON DATABASE "+c.database+" TO "+c.owner)
-	add(s.Database.Template && !kept, c.noTemplate())
-	add(!s.Database.Connectable, "ALTER DATABASE "+c.database+" ALLOW_CONNECTIONS true")
-	add(s.Database.Limited, "ALTER DATABASE "+c.database+" CONNECTION LIMIT -1")
-	return strings.Join(statements, "; ")
+	all.add(s.Database.Owner != c.Owner, c.giveDatabase())
+	all.add(s.Database.Mark != mark, "COMMENT ON DATABASE "+c.database+" IS "+literal(mark))
+	all.add(s.Database.Public && !kept, "REVOKE ALL ON DATABASE "+c.database+" FROM PUBLIC")
+	all.add(!s.Database.Granted && !kept, "GRANT ALL ON DATABASE "+c.database+" TO "+c.owner)
+	all.add(s.Database.Template && !kept, c.noTemplate())
+	all.add(!s.Database.Connectable, "ALTER DATABASE "+c.database+" ALLOW_CONNECTIONS true")
+	all.add(s.Database.Limited, "ALTER DATABASE "+c.database+" CONNECTION LIMIT -1")
+	return all.sql()
 }
 
 // giveDatabase returns the SQL that makes our role the owner of the database.

@@ -2,7 +2,7 @@ package postgresql
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 )
 
 // Conflict says how to resolve an error of class Taken, Protected or Kept.
@@ -24,10 +24,8 @@ type Conflict struct {
 // conflict returns the Conflict between the desired and the observed state.
 func (w Want) conflict(s state) Conflict {
 	foreign := s.Database != nil && !w.ownsDatabase(s)
-	found := Conflict{Database: foreign, Statements: w.handOver(s)}
-	for _, role := range w.used(s) {
-		found.Role = found.Role || !w.ownsRole(s, role)
-	}
+	foreignRole := slices.ContainsFunc(w.used(s), func(role *seenRole) bool { return !w.ownsRole(s, role) })
+	found := Conflict{Role: foreignRole, Database: foreign, Statements: w.handOver(s)}
 	if foreign && s.Database.Ordinary && s.Database.Owner != w.Owner {
 		found.DatabaseOwner = s.Database.Owner
 	}
@@ -36,32 +34,29 @@ func (w Want) conflict(s state) Conflict {
 
 // handOver returns the SQL of Conflict.Statements.
 func (w Want) handOver(s state) string {
-	c, err := newChange(w)
-	if err != nil || s.Role == nil {
+	if s.Role == nil {
 		return ""
 	}
-	mark, ours := literal(w.desiredMark(true)), w.ownsRole(s, s.Role)
-	var statements []string
-	if !ours {
-		statements = append(statements, "COMMENT ON ROLE "+c.owner+" IS "+mark)
-	}
+	c, mark, ours := newChange(w), literal(w.desiredMark(true)), w.ownsRole(s, s.Role)
+	var all parts
+	all.add(!ours, "COMMENT ON ROLE "+c.owner+" IS "+mark)
 	if s.Database != nil && !w.ownsDatabase(s) {
 		switch {
 		case s.Database.Owner == w.Owner:
 		case ours && s.Database.OfSuperuser: // as after a restore: a superuser needs no ownership
-			statements = append(statements, c.giveDatabase())
+			all = append(all, c.giveDatabase())
 		default:
 			return ""
 		}
-		statements = append(statements, "COMMENT ON DATABASE "+c.database+" IS "+mark)
+		all = append(all, "COMMENT ON DATABASE "+c.database+" IS "+mark)
 	}
 	if login := s.role(w.login()); login != nil && login != s.Role && !w.ownsRole(s, login) {
-		statements = append(statements, c.markRole(quotedRole(login.Name)))
+		all = append(all, c.markRole(quoted(login.Name)))
 	}
-	if len(statements) == 0 {
+	if len(all) == 0 {
 		return ""
 	}
-	return strings.Join(statements, "; ") + ";"
+	return all.sql() + ";"
 }
 
 // taken returns the error for a role or a database that exists and is not ours.

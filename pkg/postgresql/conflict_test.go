@@ -104,11 +104,8 @@ func TestAdministratorIsNeverOwner(t *testing.T) {
 		"a role that an administrator needs": func(r *seenRole) { r.Carries = true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := newChange(want())
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = c.next(there(func(s *state) { s.Role.Mark, s.Database.Mark = "", ""; change(s.Role) }))
+			c := newChange(want())
+			_, err := c.next(there(func(s *state) { s.Role.Mark, s.Database.Mark = "", ""; change(s.Role) }))
 			if conflict := ConflictOf(err); ClassOf(err) != Protected || conflict != (Conflict{Role: true, Database: true}) {
 				t.Errorf("a role of others: %v of class %s, %+v", err, ClassOf(err), conflict)
 			}

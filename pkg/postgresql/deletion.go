@@ -21,7 +21,7 @@ func (c *change) nextOfDeletion(s state) (step, error) {
 	}
 	role := roles[0]
 	return step{
-		sql: "DROP ROLE " + quotedRole(role.Name), does: fmt.Sprintf("deleting role %q", role.Name),
+		sql: "DROP ROLE " + quoted(role.Name), does: fmt.Sprintf("deleting role %q", role.Name),
 		then: func(s *state) { s.drop(role) },
 	}, nil
 }

@@ -80,10 +80,7 @@ func TestDeletionDropsWhatIsOurs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := want()
 			w.ID = c.id
-			change, err := newChange(w)
-			if err != nil {
-				t.Fatal(err)
-			}
+			change := newChange(w)
 			in := there
 			if c.alternate {
 				in = withAlternate

@@ -1,7 +1,7 @@
 // Package postgresql keeps a role and a database on a PostgreSQL server in their desired state. It does
 // not import Kubernetes.
 //
-//	Want ──▶ Server.Exists ──▶ Create │ Update │ Rotate │ Retire │ Delete
+//	Want ──▶ Server.Exists ──▶ Ensure │ Rotate │ Retire │ Delete
 //	              │                    │
 //	         state: the result         └─ query, choose the next step, execute it;
 //	         of one query                 until none is left

@@ -34,16 +34,15 @@ func (s *Server) extend(ctx context.Context, w Want, seen state) error {
 // UntrustedExtensions lists it, makeExtension creates the extension as the administrator. The control file of the
 // extension can name the schema. The default is public.
 func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
-	quoted, err := Identifier(name)
-	if err != nil {
+	if err := checkName(name); err != nil {
 		return err
 	}
-	sql := "SET LOCAL search_path = public; CREATE EXTENSION IF NOT EXISTS " + quoted
+	sql := "SET LOCAL search_path = public; CREATE EXTENSION IF NOT EXISTS " + quoted(name)
 	asOwner, asAdmin := "SET LOCAL ROLE "+literal(w.Owner)+"; "+sql, "SET LOCAL ROLE NONE; "+sql
 	if s.plan(asOwner) {
 		return nil
 	}
-	err = s.owner.exec(ctx, asOwner)
+	err := s.owner.exec(ctx, asOwner)
 	if isCode(err, codeNoPrivilege) {
 		if !slices.Contains(s.connector.options.UntrustedExtensions, name) {
 			return NewError(Unlisted, "the owner may not create it, and --external-database-untrusted-extensions "+

@@ -36,14 +36,11 @@ func check(t *testing.T, as postgresql.Settings, w postgresql.Want) (id postgres
 	}})
 	defer server.Close()
 	found, err := server.Exists(t.Context(), w)
-	switch {
-	case err != nil:
-	case found.ID == "" || w.ID == "":
-		found.ID, err = server.Create(t.Context(), w)
-	case !found.Current:
-		err = server.Update(t.Context(), w)
+	id = found.ID
+	if err == nil && !found.Current {
+		id, err = server.Ensure(t.Context(), w)
 	}
-	return found.ID, failures.Load(), err
+	return id, failures.Load(), err
 }
 
 // TestAdviceAboutUnknownPasswordLetsRoleLogIn hands a role over, and then does what the message says.

@@ -9,25 +9,6 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-func TestForgedMarkIsRejected(t *testing.T) {
-	t.Parallel()
-	theirs := create(t, settings(shared), newWant())
-	w := newWant()
-	w.Database = theirs.Database
-	do(t, "postgres", "COMMENT ON DATABASE "+quoted(theirs.Database)+" IS '"+w.Mark.String()+"'") // the owner may do this
-	_, err := open(t, settings(shared)).Exists(t.Context(), w)
-	if err == nil {
-		_, err = open(t, settings(shared)).Create(t.Context(), w)
-	}
-	if postgresql.ClassOf(err) != postgresql.Taken {
-		t.Errorf("got %v of class %s", err, postgresql.ClassOf(err))
-	}
-	owner := ask(t, "postgres", "select pg_get_userbyid(datdba) from pg_database where datname = $1", theirs.Database)
-	if owner != theirs.Owner {
-		t.Errorf("the database went to %s", owner)
-	}
-}
-
 // TestUsersCannotBlockCreateOrDelete does what users and owners may do and what could block a creation or a
 // deletion: it connects to template1, makes a database a template, and sets its connection limit to 0.
 func TestUsersCannotBlockCreateOrDelete(t *testing.T) {
@@ -50,16 +31,14 @@ func TestUntrustedExtensionsRequireOption(t *testing.T) {
 	t.Parallel()
 	w := create(t, settings(shared), newWant())
 	w.Extensions = []string{"pageinspect"}
-	err := openWith(t, settings(shared), postgresql.Options{
+	_, err := openWith(t, settings(shared), postgresql.Options{
 		Allowed: here(t), UntrustedExtensions: []string{"postgis"},
-	}).Update(t.Context(), w)
+	}).Ensure(t.Context(), w)
 	if postgresql.ClassOf(err) != postgresql.Unlisted ||
 		!strings.Contains(err.Error(), "--external-database-untrusted-extensions") {
 		t.Errorf("got %v of class %s", err, postgresql.ClassOf(err))
 	}
-	if err := open(t, settings(shared)).Update(t.Context(), w); err != nil {
-		t.Error(err)
-	}
+	create(t, settings(shared), w)
 	isCurrent(t, settings(shared), w)
 }
 
@@ -67,7 +46,7 @@ func TestExtensionsAreCreatedInAnyOrder(t *testing.T) {
 	t.Parallel()
 	w := newWant()
 	w.Extensions = []string{"earthdistance", "no-such-extension", "cube"}
-	id, err := open(t, settings(shared)).Create(t.Context(), w)
+	id, err := open(t, settings(shared)).Ensure(t.Context(), w)
 	if postgresql.ClassOf(err) != postgresql.Rejected || !strings.Contains(err.Error(), "no-such-extension") || id == "" {
 		t.Errorf("got %q, %v of class %s", id, err, postgresql.ClassOf(err))
 	}

@@ -88,12 +88,12 @@ func openWith(t *testing.T, as postgresql.Settings, options postgresql.Options) 
 	return server
 }
 
-// create creates the role and the database, and returns w with the ID.
+// create creates or updates the role and the database, and returns w with the ID.
 func create(t *testing.T, as postgresql.Settings, w postgresql.Want) postgresql.Want {
 	t.Helper()
-	id, err := open(t, as).Create(t.Context(), w)
+	id, err := open(t, as).Ensure(t.Context(), w)
 	if err != nil {
-		t.Fatalf("creating: %v", err)
+		t.Fatalf("creating or updating: %v", err)
 	}
 	w.ID = id
 	return w
@@ -164,33 +164,47 @@ func asAdministrators(t *testing.T, test func(t *testing.T, as postgresql.Settin
 	}
 }
 
+// TestDatabaseLifecycle has databases with usual and unusual names.
 func TestDatabaseLifecycle(t *testing.T) {
 	t.Parallel()
-	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
-		w := newWant()
-		w.Extensions = []string{"pgcrypto", "citext"} // both extensions are trusted
-		found, err := open(t, as).Exists(t.Context(), w)
-		if err != nil || found != (postgresql.Found{}) {
-			t.Fatalf("before it is made: %+v, %v", found, err)
+	names := []string{
+		newWant().Database, `a"; DROP DATABASE postgres; --`, `back\slash`, `quo'te`, "user", "select", "раypal", "paypal",
+		"＂", "tab\tbreak\n", " ", strings.Repeat("é", 31), "🐘", "%", "a=b host=c", "$1",
+	}
+	for who, as := range administrators(t) {
+		for _, name := range names {
+			t.Run(name+", by "+who, func(t *testing.T) { liveAndDie(t, as, name) })
 		}
-		w = create(t, as, w)
-		isCurrent(t, as, w)
-		has := ask(t, w.Database, "select string_agg(extname, ' ' order by extname) from pg_extension")
-		if has != "citext pgcrypto plpgsql" {
-			t.Errorf("extensions: %s", has)
-		}
-		if err := open(t, as).Delete(t.Context(), w); err != nil {
-			t.Fatalf("deleting: %v", err)
-		}
-		left := ask(t, "postgres", "select (select count(*) from pg_database where datname = $1) + (select count(*) "+
-			"from pg_roles where rolname = $2)", w.Database, w.Owner)
-		if left != "0" {
-			t.Errorf("left: %s", left)
-		}
-		if err := open(t, as).Delete(t.Context(), w); err != nil {
-			t.Errorf("deleting again: %v", err)
-		}
-	})
+	}
+}
+
+// liveAndDie creates, checks and deletes a database.
+func liveAndDie(t *testing.T, as postgresql.Settings, name string) {
+	t.Helper()
+	w := newWant()
+	w.Database, w.Owner = name, name+"."
+	w.Extensions = []string{"pgcrypto", "citext"} // both extensions are trusted
+	found, err := open(t, as).Exists(t.Context(), w)
+	if err != nil || found != (postgresql.Found{}) {
+		t.Fatalf("before it is made: %+v, %v", found, err)
+	}
+	w = create(t, as, w)
+	isCurrent(t, as, w)
+	has := ask(t, w.Database, "select string_agg(extname, ' ' order by extname) from pg_extension")
+	if has != "citext pgcrypto plpgsql" {
+		t.Errorf("extensions: %s", has)
+	}
+	if err := open(t, as).Delete(t.Context(), w); err != nil {
+		t.Fatalf("deleting: %v", err)
+	}
+	left := ask(t, "postgres", "select (select count(*) from pg_database where datname = $1) + (select count(*) "+
+		"from pg_roles where rolname = $2)", w.Database, w.Owner)
+	if left != "0" {
+		t.Errorf("left: %s", left)
+	}
+	if err := open(t, as).Delete(t.Context(), w); err != nil {
+		t.Errorf("deleting again: %v", err)
+	}
 }
 
 // TestUpdateRepairsDrift changes the roles and the database. After a rotation, an alternate login is in use.
@@ -264,7 +278,7 @@ func TestUpdateRepairsDrift(t *testing.T) {
 				if err != nil || found.Current != c.former || (found.Former != "") != c.former {
 					t.Fatalf("after the change: %+v, %v", found, err)
 				}
-				if err := server.Update(t.Context(), w); err != nil {
+				if _, err := server.Ensure(t.Context(), w); err != nil {
 					t.Fatalf("updating: %v", err)
 				}
 				if err := server.Retire(t.Context(), w); err != nil {

@@ -15,13 +15,12 @@ const offlineID ID = "0/" + plannedOID
 // errOffline is the error of a connection that Options.Offline forbids.
 var errOffline = NewError(Silent, "the plan connects to no PostgreSQL server")
 
-// newChange returns the change to the desired state.
-func (s *Server) newChange(w Want) (*change, error) {
-	c, err := newChange(w)
-	if err == nil {
-		c.planned = s.connector.options.Plan != nil
+// verifier returns the text that a statement has as the password.
+func (s *Server) verifier(password string) (string, error) {
+	if s.connector.options.Plan != nil {
+		return "(changed)", nil
 	}
-	return c, err
+	return verifier(password)
 }
 
 // predicted returns the state after the planned statements. ok is false if none was planned for the role and the

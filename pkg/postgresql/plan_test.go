@@ -31,8 +31,8 @@ func TestOfflinePlanConnectsToNoServer(t *testing.T) {
 			t.Errorf("Exists returns %+v, %v; want %+v", found, err, expected)
 		}
 	}
-	if id, err := open.Create(t.Context(), want); err != nil || id == "" {
-		t.Errorf("Create returns %q, %v", id, err)
+	if id, err := open.Ensure(t.Context(), want); err != nil || id == "" {
+		t.Errorf("Ensure returns %q, %v", id, err)
 	}
 	for name, err := range map[string]error{
 		"Rotate": open.Rotate(t.Context(), created),

@@ -31,17 +31,12 @@ func (w Want) protects(s state, role *seenRole, to purpose) error {
 // excess returns the attributes of a role that the operator does not accept. A role with our mark may have REPLICATION
 // and BYPASSRLS: an administrator has given them to the role, and the operator leaves them in place. The operator takes
 // CREATEROLE from a role that it has created, so CREATEROLE makes only other roles administrators.
-func (w Want) excess(r *seenRole, ours bool, to purpose) (attributes []string) {
+func (w Want) excess(r *seenRole, ours bool, to purpose) (attributes parts) {
 	marked := w.marked(r.Mark)
-	add := func(unwanted bool, attribute string) {
-		if unwanted {
-			attributes = append(attributes, attribute)
-		}
-	}
-	add(r.Superuser, "SUPERUSER")
-	add(r.Replication && !marked, "REPLICATION")
-	add(r.BypassRLS && !marked, "BYPASSRLS")
-	add(r.CreateRole && (!ours || w.handedOver(r.Mark)) && (!marked || to != retire), "CREATEROLE")
+	attributes.add(r.Superuser, "SUPERUSER")
+	attributes.add(r.Replication && !marked, "REPLICATION")
+	attributes.add(r.BypassRLS && !marked, "BYPASSRLS")
+	attributes.add(r.CreateRole && (!ours || w.handedOver(r.Mark)) && (!marked || to != retire), "CREATEROLE")
 	return attributes
 }
 
@@ -71,7 +66,7 @@ func withoutAttributes(role string, attributes []string) string {
 	if len(attributes) == 0 {
 		return ""
 	}
-	return "ALTER ROLE " + quotedRole(role) + " NO" + strings.Join(attributes, " NO")
+	return "ALTER ROLE " + quoted(role) + " NO" + strings.Join(attributes, " NO")
 }
 
 // unalterable returns the error of a step that failed with err. If the server has rejected a change of a role with

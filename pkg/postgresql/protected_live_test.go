@@ -48,7 +48,10 @@ func TestAttributeOfAdministratorStaysOnOwnRole(t *testing.T) {
 				give(w.Owner)
 				isCurrent(t, as, w)
 				w.Password += "-edited"
-				withRemedy(t, "updating", remedy(w.Owner), func() error { return open(t, as).Update(t.Context(), w) })
+				withRemedy(t, "updating", remedy(w.Owner), func() error {
+					_, err := open(t, as).Ensure(t.Context(), w)
+					return err
+				})
 				isCurrent(t, as, w)
 				give(w.Owner)
 				w = rotate(t, as, w, 1) // a rotation does not alter the owner
@@ -98,7 +101,7 @@ func TestForeignRoleWithAttributeStaysProtected(t *testing.T) {
 			t.Parallel()
 			w := rotating()
 			do(t, "postgres", "CREATE ROLE "+quoted(w.Owner)+" LOGIN "+attribute)
-			_, err := open(t, settings(shared)).Create(t.Context(), w)
+			_, err := open(t, settings(shared)).Ensure(t.Context(), w)
 			conflict, class := postgresql.ConflictOf(err), postgresql.ClassOf(err)
 			if class != postgresql.Protected || conflict.Remedy != "" {
 				t.Errorf("creating: %v of class %s, %+v", err, class, conflict)

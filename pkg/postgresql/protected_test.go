@@ -43,10 +43,7 @@ func TestProtectionOfOwnRoleDependsOnItsMark(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := want()
 			w.ID = ourID
-			change, err := newChange(w)
-			if err != nil {
-				t.Fatal(err)
-			}
+			change := newChange(w)
 			seen := there(func(s *state) { s.Role = &c.role })
 			seen.Role.Name, seen.Role.Mark = w.Owner, c.mark
 			_, used := change.next(seen)
@@ -102,10 +99,7 @@ func TestDeniedChangeNamesAttribute(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			change, err := newChange(want())
-			if err != nil {
-				t.Fatal(err)
-			}
+			change := newChange(want())
 			seen := there(func(s *state) {
 				c.role.Name = "clerk"
 				s.Version, s.Superuser, s.CreatesRoles, s.Role = c.version, c.superuser, !c.powerless, &c.role
@@ -114,7 +108,7 @@ func TestDeniedChangeNamesAttribute(t *testing.T) {
 			if c.code != "" {
 				answer.code = c.code
 			}
-			err = change.unalterable(seen, step{alters: c.alters}, &answer)
+			err := change.unalterable(seen, step{alters: c.alters}, &answer)
 			if ConflictOf(err).Remedy != c.remedy || (ClassOf(err) == Protected) != (c.remedy != "") {
 				t.Errorf("wanted the remedy %q, got %+v of class %s", c.remedy, err, ClassOf(err))
 			}

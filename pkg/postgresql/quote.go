@@ -11,24 +11,30 @@ import (
 // maxIdentifier is NAMEDATALEN - 1, in bytes. The server truncates longer names.
 const maxIdentifier = 63
 
-// Identifier quotes a name for SQL. It returns an error for a name that PostgreSQL would change or refuse: a
-// name that is empty, has more than 63 bytes, contains a NUL, or is not valid UTF-8.
-func Identifier(name string) (string, error) {
-	switch {
-	case name == "":
-		return "", fmt.Errorf("the name of a role, a database or an extension is empty")
-	case len(name) > maxIdentifier:
-		return "", fmt.Errorf("the name %q has %d bytes, but PostgreSQL accepts at most %d", name, len(name), maxIdentifier)
-	case strings.ContainsRune(name, 0):
-		return "", fmt.Errorf("the name %q contains a NUL character", name)
-	case !utf8.ValidString(name):
-		return "", fmt.Errorf("the name %q is not valid UTF-8", name)
+// checkName returns an error for a name that PostgreSQL would change or reject.
+func checkName(name string) error {
+	if name == "" || len(name) > maxIdentifier || strings.ContainsRune(name, 0) || !utf8.ValidString(name) {
+		return fmt.Errorf("the name %q of a role, a database or an extension is not UTF-8 of 1 to %d bytes without a NUL "+
+			"character", name, maxIdentifier)
 	}
-	return pgx.Identifier{name}.Sanitize(), nil
+	return nil
 }
 
-// quotedRole quotes the name of a role that newChange has checked.
-func quotedRole(name string) string { return pgx.Identifier{name}.Sanitize() }
+// quoted quotes a name that checkName accepts for SQL.
+func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+// parts are statements of one transaction, or attributes of a role.
+type parts []string
+
+// add adds a part if something is wrong.
+func (p *parts) add(wrong bool, part string) {
+	if wrong {
+		*p = append(*p, part)
+	}
+}
+
+// sql returns the SQL of statements.
+func (p parts) sql() string { return strings.Join(p, "; ") }
 
 // literal quotes a mark or a verifier for SQL. It need not escape backslashes: marks and verifiers have
 // none, and sessions set standard_conforming_strings to on.

@@ -30,18 +30,18 @@ func TestRequestsAreObservedWithEntryOfAllowedHosts(t *testing.T) {
 		seen = append(seen, fmt.Sprintf("%s %s %s", r.Server, r.Login, result))
 	}}
 	as, want := settings(shared), newWant()
-	if _, err := openWith(t, as, options).Create(t.Context(), want); err != nil {
+	if _, err := openWith(t, as, options).Ensure(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
 	wrong := as
 	wrong.Password = "wrong"
-	if _, err := openWith(t, wrong, options).Create(t.Context(),
+	if _, err := openWith(t, wrong, options).Ensure(t.Context(),
 		newWant()); postgresql.ClassOf(err) != postgresql.Refused {
 		t.Fatalf("a wrong password: %v", err)
 	}
 	nobody := as
 	nobody.Port = 1
-	if _, err := openWith(t, nobody, options).Create(t.Context(),
+	if _, err := openWith(t, nobody, options).Ensure(t.Context(),
 		newWant()); postgresql.ClassOf(err) != postgresql.Silent {
 		t.Fatalf("a port without a server: %v", err)
 	}

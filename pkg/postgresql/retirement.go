@@ -38,7 +38,7 @@ func (c *change) nextOfRetirement(s state) (step, error) {
 	switch {
 	case role.Login:
 		return step{
-			sql: "ALTER ROLE " + quotedRole(role.Name) + " NOLOGIN PASSWORD NULL", does: does, alters: role.Name,
+			sql: "ALTER ROLE " + quoted(role.Name) + " NOLOGIN PASSWORD NULL", does: does, alters: role.Name,
 			unlocks: c.unlock(s, role), then: func(*state) { role.Login = false },
 		}, nil
 	case !role.Held && !s.Superuser:
@@ -53,7 +53,7 @@ func (c *change) nextOfRetirement(s state) (step, error) {
 func (c *change) unlock(s state, role *seenRole) string {
 	sql := endSessions(role.Name, "")
 	if !role.Held && !s.Superuser {
-		sql = c.hold(s, quotedRole(role.Name)) + "; " + sql
+		sql = c.hold(s, quoted(role.Name)) + "; " + sql
 	}
 	return sql
 }

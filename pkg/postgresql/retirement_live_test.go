@@ -4,7 +4,6 @@ package postgresql_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"windlass.dev/windlass/pkg/postgresql"
@@ -54,33 +53,10 @@ func TestLockOfLoginInUseDelaysUpdate(t *testing.T) {
 	locked(t, w, w.Login)
 	edited := w
 	edited.Password = "canary-edited"
-	if err := open(t, settings(shared)).Update(t.Context(), edited); postgresql.ClassOf(err) != postgresql.Away {
+	if _, err := open(t, settings(shared)).Ensure(t.Context(), edited); postgresql.ClassOf(err) != postgresql.Away {
 		t.Errorf("the error is %v", err)
 	}
 	hasFormer(t, settings(shared), w, true)
-}
-
-// TestRotationCreatesNoDatabase rotates after another process has deleted everything.
-func TestRotationCreatesNoDatabase(t *testing.T) {
-	t.Parallel()
-	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
-		w := create(t, as, rotating())
-		if err := open(t, as).Delete(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
-		for call, err := range map[string]error{
-			"rotating": open(t, as).Rotate(t.Context(), turned(w, 1)), "updating": open(t, as).Update(t.Context(), w),
-		} {
-			if err == nil || !strings.Contains(err.Error(), "does not exist any more") {
-				t.Errorf("%s: %v", call, err)
-			}
-		}
-		left := ask(t, "postgres", "select ((select count(*) from pg_roles where rolname like $1 || '%') + (select "+
-			"count(*) from pg_database where datname = $2))::text", w.Owner, w.Database)
-		if left != "0" {
-			t.Errorf("%s roles and databases were created", left)
-		}
-	})
 }
 
 // TestDeletionEndsSessionsOfAlternateLogin has a session as an alternate login that the administrator is no member of.

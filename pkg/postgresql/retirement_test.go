@@ -85,10 +85,7 @@ func TestNextStatementOfRetirement(t *testing.T) {
 			if c.byNext {
 				w.Login = w.Alternates[1]
 			}
-			change, err := newChange(w)
-			if err != nil {
-				t.Fatal(err)
-			}
+			change := newChange(w)
 			seen := withAlternate(c.seen)
 			if isFormer := change.former(seen) != nil; isFormer != c.isFormer {
 				t.Errorf("a former login works: %t", isFormer)
@@ -110,11 +107,8 @@ func TestPlannedRotationEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := want()
 			w.Login = w.Alternates[0]
-			change, err := newChange(w)
-			if err != nil {
-				t.Fatal(err)
-			}
-			change.planned, change.newPassword = true, true
+			change := newChange(w)
+			change.newPassword = true
 			state := withAlternate(seen)
 			planned(t, change, change.next, &state)
 			if err := change.check(state); err != nil || change.newPassword || !state.role("clerk-login1").Login {

@@ -105,9 +105,7 @@ func TestLeakedLoginCannotHoldUpItsRevocation(t *testing.T) {
 				}
 				next := revokes(t, as, w, 1)
 				wantRevoked(t, conn, w)
-				if err := open(t, as).Update(t.Context(), next); err != nil {
-					t.Errorf("updating: %v", err)
-				}
+				create(t, as, next)
 				hasFormer(t, as, next, false)
 			})
 		}
@@ -179,7 +177,7 @@ func TestLeakedLoginCannotUseUpItsRevocation(t *testing.T) {
 	as := settings(server)
 	w := rotating()
 	during(t, as, func(server *postgresql.Server) {
-		if w.ID, err = server.Create(t.Context(), w); err != nil {
+		if w.ID, err = server.Ensure(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
 	})

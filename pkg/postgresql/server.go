@@ -32,9 +32,7 @@ func (s *Server) Close() {
 	for _, open := range s.admins {
 		open.close()
 	}
-	if s.owner != nil {
-		s.owner.close()
-	}
+	s.forgetOwner()
 	if s.visit != nil {
 		s.visit.leave()
 	}
@@ -62,10 +60,7 @@ func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 	if s.connector.options.Offline {
 		return Found{ID: w.ID, Current: w.ID != ""}, nil
 	}
-	c, err := s.newChange(w)
-	if err != nil {
-		return Found{}, err
-	}
+	c := newChange(w)
 	if w.ID != "" {
 		seen, err := s.lookAsOwner(ctx, w)
 		if err == nil {
@@ -94,40 +89,11 @@ func (c *change) found(seen state, current bool) Found {
 	return found
 }
 
-// Create creates the role and the database, or continues an interrupted creation. It returns the identity of the
-// database, even if the owner cannot log in, or if an extension cannot be created. The error has the class Kept if
-// the owner was handed over and does not accept the password.
-func (s *Server) Create(ctx context.Context, w Want) (ID, error) {
-	c, err := s.newChange(w)
-	if err != nil {
-		return "", err
-	}
-	return s.apply(ctx, c)
-}
-
-// Update brings the role and the database to the desired state. If w has an ID, Update does not create the database.
-func (s *Server) Update(ctx context.Context, w Want) error {
-	c, err := s.newChange(w)
-	if err != nil {
-		return err
-	}
-	if s.owner != nil {
-		seen, err := s.lookAsOwner(ctx, w)
-		if err != nil {
-			return err
-		}
-		next, err := c.next(seen)
-		if err != nil {
-			return err
-		}
-		if next.sql == "" {
-			return s.extend(ctx, w, seen) // only extensions can be missing
-		}
-	}
-	c.exists = w.ID != ""
-	_, err = s.apply(ctx, c)
-	return err
-}
+// Ensure brings the role and the database to the desired state, or continues an interrupted creation. If w has an ID,
+// Ensure does not create the database. It returns the identity of the database, even if the owner cannot log in, or if
+// an extension cannot be created. The error has the class Kept if the owner was handed over and does not accept the
+// password.
+func (s *Server) Ensure(ctx context.Context, w Want) (ID, error) { return s.apply(ctx, newChange(w)) }
 
 // Rotate gives w.Login a new password, which w has, and logs in with it. w.Login is the role that clients do not use
 // yet. Rotate creates a missing alternate login. It changes nothing else, so that no user of the login in use can
@@ -136,13 +102,10 @@ func (s *Server) Update(ctx context.Context, w Want) error {
 // use the database now.
 func (s *Server) Rotate(ctx context.Context, w Want) error {
 	s.forgetOwner()
-	c, err := s.newChange(w)
-	if err != nil {
-		return err
-	}
 	s.refusal = nil // it is about another login
-	c.exists, c.rotates = true, true
-	_, err = s.apply(ctx, c)
+	c := newChange(w)
+	c.rotates = true
+	_, err := s.apply(ctx, c)
 	return err
 }
 
@@ -165,11 +128,7 @@ func (s *Server) carryOut(ctx context.Context, w Want, nextStep func(*change, st
 	if s.connector.options.Offline {
 		return nil
 	}
-	c, err := s.newChange(w)
-	if err != nil {
-		return err
-	}
-	_, err = s.converge(ctx, c, nextStep)
+	_, err := s.converge(ctx, newChange(w), nextStep)
 	return err
 }
 
@@ -192,7 +151,7 @@ func (s *Server) connect(ctx context.Context, as Settings, role, who string) (*s
 	})
 	s.visit.asked(err)
 	if err != nil {
-		if !isSilent(err) {
+		if ClassOf(err) != Silent {
 			err = fmt.Errorf("logging in as %s: %w", who, err)
 		}
 		return nil, err

@@ -50,11 +50,7 @@ func (h hearing) words(said string) string {
 		return said
 	}
 	const more = "…"
-	end := maxText - len(more)
-	for !utf8.RuneStart(said[end]) {
-		end--
-	}
-	return said[:end] + more
+	return strings.ToValidUTF8(said[:maxText-len(more)], "") + more
 }
 
 // hide replaces a word in a text. It replaces a word of fewer than four bytes only where it stands alone.

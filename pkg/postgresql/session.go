@@ -56,14 +56,10 @@ func (s *session) exec(ctx context.Context, sql string) error {
 type result interface{ plausible() bool }
 
 // query decodes the result of a query that returns one JSON document.
-func (s *session) query(ctx context.Context, into result, sql string, params ...string) error {
-	values := make([][]byte, 0, len(params))
-	for _, param := range params {
-		values = append(values, []byte(param))
-	}
+func (s *session) query(ctx context.Context, into result, sql string, params ...[]byte) error {
 	var rows [][][]byte
 	err := s.request(ctx, queryTimeout, func(ctx context.Context) error {
-		answer := s.conn.ExecParams(ctx, sql, values, nil, nil, nil).Read()
+		answer := s.conn.ExecParams(ctx, sql, params, nil, nil, nil).Read()
 		rows = answer.Rows
 		return answer.Err
 	})

@@ -172,10 +172,14 @@ func array(names []string) string {
 	return "{" + strings.Join(quoted, ",") + "}"
 }
 
-// look queries the state.
+// look queries the state. No statement has the names of w before look has checked them.
 func (s *session) look(ctx context.Context, w Want) (state, error) {
+	if err := w.checkNames(); err != nil {
+		return state{}, err
+	}
 	var seen state
-	if err := s.query(ctx, &seen, stateQuery, w.Owner, w.Database, array(w.Alternates)); err != nil {
+	err := s.query(ctx, &seen, stateQuery, []byte(w.Owner), []byte(w.Database), []byte(array(w.Alternates)))
+	if err != nil {
 		return state{}, fmt.Errorf("querying role %q and database %q: %w", w.Owner, w.Database, err)
 	}
 	return seen.of(w), nil

@@ -13,9 +13,3 @@ func TestServerIsVerifiedWithoutSystemRoots(t *testing.T) {
 		controllertest.Equal(t, "has roots", true, controllertest.HasRoots())
 	})
 }
-
-func TestVerifyCARequiresCA(t *testing.T) {
-	err := Settings{Host: "db.example.com", Username: "admin", Mode: VerifyCA}.Validate()
-	controllertest.ErrorContains(t, "sslmode verify-ca requires ca", err)
-	controllertest.Equal(t, "class", Untrusted, ClassOf(err))
-}

@@ -3,7 +3,6 @@
 package postgresql_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -11,7 +10,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
-	"strings"
 	"testing"
 	"time"
 
@@ -96,6 +94,9 @@ func TestTLSModesVerifyServer(t *testing.T) {
 	ours, theirs := newCertificate(t, "ours", nil, later), newCertificate(t, "theirs", nil, later)
 	good := withTLS(t, newCertificate(t, "localhost", ours, later), "scram-sha-256")
 	expired := withTLS(t, newCertificate(t, "localhost", ours, earlier), "scram-sha-256")
+	// The unit tests have servers that ask for the password in other ways.
+	cleartext := withTLS(t, newCertificate(t, "localhost", ours, later), "password")
+	trusting := withTLS(t, newCertificate(t, "localhost", ours, later), "trust")
 	for name, c := range map[string]struct {
 		server *postgres.Server
 		host   string
@@ -125,8 +126,18 @@ func TestTLSModesVerifyServer(t *testing.T) {
 		"require, a wrong CA, which is as verify-ca": {
 			good, "127.0.0.1", postgresql.Require, theirs, postgresql.Untrusted, false,
 		},
-		"require, no TLS": {shared, "127.0.0.1", postgresql.Require, nil, postgresql.Untrusted, false},
-		"disable":         {good, "127.0.0.1", postgresql.Disable, nil, "", true},
+		"require, no TLS":          {shared, "127.0.0.1", postgresql.Require, nil, postgresql.Untrusted, false},
+		"disable":                  {good, "127.0.0.1", postgresql.Disable, nil, "", true},
+		"verify-full, cleartext":   {cleartext, "localhost", postgresql.VerifyFull, ours, "", true},
+		"verify-ca, cleartext":     {cleartext, "localhost", postgresql.VerifyCA, ours, "", true},
+		"require, a CA, cleartext": {cleartext, "localhost", postgresql.Require, ours, "", true},
+		"require, cleartext": {
+			cleartext, "localhost", postgresql.Require, nil, postgresql.Unverified, false,
+		},
+		"disable, a CA, cleartext": {
+			cleartext, "localhost", postgresql.Disable, ours, postgresql.Unverified, false,
+		},
+		"disable, no password": {trusting, "localhost", postgresql.Disable, nil, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,88 +151,5 @@ func TestTLSModesVerifyServer(t *testing.T) {
 				t.Errorf("got %v of class %s", err, postgresql.ClassOf(err))
 			}
 		})
-	}
-}
-
-func TestConnectionsRequireAllowedHost(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		allowed []string
-		host    string
-		ok      bool
-	}{
-		"anywhere but here":                {nil, "localhost", false},
-		"the name":                         {[]string{"localhost"}, "LocalHost", true},
-		"the network of the address":       {[]string{"127.0.0.0/8", "::1/128"}, "localhost", true},
-		"an address that is in no network": {[]string{"10.0.0.0/8", "*.example.com"}, "127.0.0.1", false},
-		"the same, allowed":                {[]string{"127.0.0.0/8"}, "::ffff:127.0.0.1", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			allowed, err := postgresql.ParseAllowedHosts(c.allowed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			as := settings(shared)
-			as.Host = c.host
-			_, err = openWith(t, as, postgresql.Options{Allowed: allowed}).Exists(t.Context(), newWant())
-			if (err == nil) != c.ok || err != nil && (postgresql.ClassOf(err) != postgresql.Forbidden ||
-				!strings.Contains(err.Error(), "--external-database-allowed-hosts")) {
-				t.Errorf("got %v of class %s", err, postgresql.ClassOf(err))
-			}
-		})
-	}
-}
-
-// TestLoginMethodsRequireVerifiedServer connects to servers that ask for the password in different ways.
-func TestLoginMethodsRequireVerifiedServer(t *testing.T) {
-	t.Parallel()
-	ca := newCertificate(t, "ours", nil, time.Now().Add(24*time.Hour))
-	servers := map[string]*postgres.Server{}
-	for _, method := range []string{"password", "md5", "scram-sha-256", "trust"} {
-		servers[method] = withTLS(t, newCertificate(t, "localhost", ca, time.Now().Add(24*time.Hour)), method)
-	}
-	conn, err := servers["md5"].Connect(t.Context(), "postgres")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	// pg_hba.conf asks for SCRAM-SHA-256 even with md5, unless the password is stored as an MD5 hash.
-	sql := "SET password_encryption = md5; ALTER ROLE postgres PASSWORD '" + servers["md5"].Password + "'"
-	if _, err := conn.Exec(t.Context(), sql); err != nil {
-		t.Fatal(err)
-	}
-	asks := map[string]string{"password": "the password in cleartext", "md5": "an MD5 hash of the password"}
-	for name, c := range map[string]struct {
-		mode     postgresql.TLSMode
-		ca       []byte
-		verifies bool
-	}{
-		"disable":          {postgresql.Disable, nil, false},
-		"require":          {postgresql.Require, nil, false},
-		"require, a CA":    {postgresql.Require, ca.cert, true},
-		"verify-ca, a CA":  {postgresql.VerifyCA, ca.cert, true},
-		"verify-full":      {postgresql.VerifyFull, ca.cert, true},
-		"disable, a CA":    {postgresql.Disable, ca.cert, false},
-		"verify-ca, no CA": {postgresql.VerifyCA, nil, false},
-	} {
-		for method, server := range servers {
-			t.Run(name+", "+method, func(t *testing.T) {
-				t.Parallel()
-				as := settings(server)
-				as.Host, as.Mode, as.CA = "localhost", c.mode, c.ca
-				_, err := open(t, as).Exists(t.Context(), newWant())
-				want := ""
-				switch {
-				case c.mode == postgresql.VerifyCA && c.ca == nil:
-					want = "sslmode verify-ca requires ca"
-				case !c.verifies && asks[method] != "":
-					want = "the server asks for " + asks[method] + ", but sslmode " + string(c.mode) + " does not verify the server"
-				}
-				if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-					t.Errorf("got %v, want %q", err, want)
-				}
-			})
-		}
 	}
 }

@@ -6,7 +6,7 @@ import "slices"
 type Want struct {
 	// Mark identifies the object that the role and the database belong to.
 	Mark Mark
-	// Database and Owner are names that Identifier accepts.
+	// Database and Owner are names that checkName accepts.
 	Database, Owner string
 	// Alternates are the names of the logins that take turns from the first rotation on, and act as the owner. They differ
 	// from Owner.
@@ -19,6 +19,16 @@ type Want struct {
 	Extensions []string
 	// ID is the last known identity of the database, or empty.
 	ID ID
+}
+
+// checkNames returns an error if PostgreSQL would change or reject a name.
+func (w Want) checkNames() error {
+	for _, name := range append([]string{w.Owner, w.Database}, w.Alternates...) {
+		if err := checkName(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // login returns the role that logs in with the password.

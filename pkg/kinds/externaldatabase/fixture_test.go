@@ -121,9 +121,9 @@ func current() *fakeServer { return &fakeServer{found: postgresql.Found{ID: "1/2
 
 // fakeServer is a PostgreSQL server that returns the given results, and records its calls.
 type fakeServer struct {
-	found                       postgresql.Found
-	exists, create, update, del error
-	rotated, retired            error
+	found               postgresql.Found
+	exists, ensure, del error
+	rotated, retired    error
 
 	onExists func() // if set, is called by Exists
 	onRotate func() // if set, is called by Rotate
@@ -154,14 +154,9 @@ func (s *fakeServer) Exists(_ context.Context, want postgresql.Want) (postgresql
 	return s.found, s.exists
 }
 
-func (s *fakeServer) Create(_ context.Context, want postgresql.Want) (postgresql.ID, error) {
-	s.record("create", want)
-	return "1/2", s.create
-}
-
-func (s *fakeServer) Update(_ context.Context, want postgresql.Want) error {
-	s.record("update", want)
-	return s.update
+func (s *fakeServer) Ensure(_ context.Context, want postgresql.Want) (postgresql.ID, error) {
+	s.record("ensure", want)
+	return "1/2", s.ensure
 }
 
 func (s *fakeServer) Rotate(_ context.Context, want postgresql.Want) error {

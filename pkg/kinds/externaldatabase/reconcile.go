@@ -1,6 +1,7 @@
 package externaldatabase
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
@@ -24,11 +25,9 @@ type server interface {
 	// Exists reports whether the database exists, and whether the role and the database are in the desired
 	// state.
 	Exists(ctx context.Context, want postgresql.Want) (postgresql.Found, error)
-	// Create creates the role and the database, or continues an interrupted creation, and returns the identity
-	// of the database.
-	Create(ctx context.Context, want postgresql.Want) (postgresql.ID, error)
-	// Update brings the role and the database to the desired state.
-	Update(ctx context.Context, want postgresql.Want) error
+	// Ensure brings the role and the database to the desired state, or continues an interrupted creation. It returns the
+	// identity of the database, also with an error after its creation.
+	Ensure(ctx context.Context, want postgresql.Want) (postgresql.ID, error)
 	// Rotate gives the login in want, which clients do not use yet, a new password, and logs in with it.
 	Rotate(ctx context.Context, want postgresql.Want) error
 	// Retire makes the role that is not the login in want unable to log in, and ends its sessions.
@@ -215,11 +214,9 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 		if err := p.rotation.Confirm(ctx, p.owner, r.secrets, p.secret); err != nil {
 			return err
 		}
-		if found.ID == "" {
-			found.ID, err = server.Create(ctx, want)
-		} else {
-			err = server.Update(ctx, want)
-		}
+		var id postgresql.ID
+		id, err = server.Ensure(ctx, want)
+		found.ID = cmp.Or(id, found.ID)
 	}
 	if found.ID != "" { // the database exists, even if something else failed
 		// serverDatabase alone causes no status write: it changes only together with the ID or the conditions.

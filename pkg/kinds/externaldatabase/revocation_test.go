@@ -17,11 +17,11 @@ import (
 func TestRevocationGoesOnWhileLoginIsBroken(t *testing.T) {
 	full := postgresql.NewError(postgresql.Away, "too many connections")
 	broken := func(former string, err error) *fakeServer {
-		return &fakeServer{found: postgresql.Found{ID: "1/2", Former: former}, update: err}
+		return &fakeServer{found: postgresql.Found{ID: "1/2", Former: former}, ensure: err}
 	}
 	unproven := broken("", full)
 	unproven.rotated = postgresql.NewError(postgresql.Unproven, "too many connections")
-	toFirst := []string{"update", "rotate to clerk-login1"}
+	toFirst := []string{"ensure", "rotate to clerk-login1"}
 	for name, c := range map[string]struct {
 		server  *fakeServer
 		rotated time.Duration // how long ago; the owner is the login before the first rotation
@@ -37,7 +37,7 @@ func TestRevocationGoesOnWhileLoginIsBroken(t *testing.T) {
 		},
 		"a former login retires": {
 			server: broken("clerk", full), rotated: time.Hour,
-			calls: []string{"update", "retire beside clerk-login1", "rotate to clerk-login2"},
+			calls: []string{"ensure", "retire beside clerk-login1", "rotate to clerk-login2"},
 			login: "clerk-login2", reason: "ServerUnreachable",
 		},
 		"a former login retires although its user has dropped the database": {
@@ -50,7 +50,7 @@ func TestRevocationGoesOnWhileLoginIsBroken(t *testing.T) {
 			calls:  toFirst, login: "clerk-login1", reason: "Available",
 		},
 		"a silent server rotates nothing": {
-			server: broken("", postgresql.NewError(postgresql.Silent, "no response")), calls: []string{"update"},
+			server: broken("", postgresql.NewError(postgresql.Silent, "no response")), calls: []string{"ensure"},
 			login: "clerk", reason: "ServerUnreachable",
 		},
 	} {
@@ -68,7 +68,7 @@ func TestRevocationGoesOnWhileLoginIsBroken(t *testing.T) {
 // TestHandedOverRoleKeepsPasswordUntilRotation asks for a rotation as the message says.
 func TestHandedOverRoleKeepsPasswordUntilRotation(t *testing.T) {
 	kept := postgresql.NewError(postgresql.Kept, "password authentication failed")
-	server := &fakeServer{found: postgresql.Found{ID: "1/2"}, update: kept}
+	server := &fakeServer{found: postgresql.Found{ID: "1/2"}, ensure: kept}
 	f := newFixture(t, server, example(known), connectionSecret(), createdSecret(t))
 	r := f.Reconcile()
 	controllertest.Equal(t, "reason", "PasswordUnknown", controller.ReasonOf(r.Err))
