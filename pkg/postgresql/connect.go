@@ -52,7 +52,7 @@ type Options struct {
 	// owner can make a careless script execute any statement.
 	UntrustedExtensions []string
 	// Workers is the number of Servers that callers use at the same time. At most half of the Servers, but at
-	// least one, may visit PostgreSQL servers that are not known to respond fast. Zero means DefaultWorkers.
+	// least one, may visit PostgreSQL servers that are not known to respond fast.
 	Workers int
 	// Observe, if it is set, is called after each request to a server. It is called concurrently.
 	Observe func(Request)
@@ -65,18 +65,12 @@ type Options struct {
 	Offline bool
 }
 
-// DefaultWorkers is the default of Options.Workers.
-const DefaultWorkers = 10
-
 // NewConnector returns a Connector. It fails only if libpq's environment variables are invalid. Valid
 // variables have no effect.
 func NewConnector(options Options) (*Connector, error) {
 	base, err := pgconn.ParseConfig("host=localhost sslmode=disable user=nobody password=none")
 	if err != nil {
 		return nil, fmt.Errorf("parsing the environment variables of libpq: %w", err)
-	}
-	if options.Workers == 0 {
-		options.Workers = DefaultWorkers
 	}
 	return &Connector{options: options, gate: newGate(max(1, options.Workers/2)), base: base}, nil
 }

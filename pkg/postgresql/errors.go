@@ -16,8 +16,7 @@ type Class string
 const (
 	// Other: any other error, such as a lost connection. Retry.
 	Other Class = ""
-	// Busy: other callers use this server, or all slots for slow servers. Retry after RetryAfter, and do not
-	// report the error to users.
+	// Busy: other callers use all slots for slow servers. Retry after RetryAfter, and do not report the error to users.
 	Busy Class = "Busy"
 	// Silent: no PostgreSQL server responds, or the server is starting, or it stopped responding.
 	Silent Class = "Silent"
@@ -87,9 +86,8 @@ func NewError(class Class, format string, args ...any) error {
 
 // NewConflict returns an error of a class with a Conflict.
 func NewConflict(class Class, conflict Conflict, format string, args ...any) error {
-	err := fmt.Errorf(format, args...)
-	failed := failureOf(err)
-	failed.error, failed.class, failed.conflict = err, class, conflict
+	failed := failureOf(NewError(class, format, args...))
+	failed.conflict = conflict
 	return &failed
 }
 
@@ -123,28 +121,27 @@ const (
 	codeLocked               = "55P03" // a lock that was not available within lock_timeout
 	codeInternal             = "XX000" // among others: a row that another session changed at the same time
 	codeUndefinedFile        = "58P01" // no such extension, before PostgreSQL 16
+	codeInUse                = "55006"
+	codeDeadlock             = "40P01"
 )
 
-// inUse lists the codes for an object in use, a lock that is not available, and a deadlock.
-var inUse = []string{"55006", codeLocked, "40P01"}
-
 func classOfCode(code string) Class {
-	switch {
-	case code == codeStarting:
+	switch code {
+	case codeStarting:
 		return Silent
-	// Codes that begin with 08 are connection exceptions, with 53 insufficient resources, with 57
-	// interventions such as a shutdown. A read-only server can be a standby, which can be promoted.
-	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57"),
-		code == codeReadOnly, slices.Contains(inUse, code):
+	case codeInUse, codeLocked, codeDeadlock, codeReadOnly: // a read-only server can be a standby, which can be promoted
 		return Away
-	case code == codeInvalidPassword || code == codeInvalidAuthorization:
+	case codeInvalidPassword, codeInvalidAuthorization:
 		return Refused
-	case code == codeNoPrivilege:
+	case codeNoPrivilege:
 		return Denied
-	case slices.Contains([]string{
-		codeStillNeeded, codeFeatureMissing, codeUndefinedFile, codeNoSuchDatabase, codeNotNow, codeTransactionTimeout,
-	}, code):
+	case codeStillNeeded, codeFeatureMissing, codeUndefinedFile, codeNoSuchDatabase, codeNotNow, codeTransactionTimeout:
 		return Rejected
+	}
+	// Codes that begin with 08 are connection exceptions, with 53 insufficient resources, with 57 interventions such as
+	// a shutdown.
+	if strings.HasPrefix(code, "08") || strings.HasPrefix(code, "53") || strings.HasPrefix(code, "57") {
+		return Away
 	}
 	return Other
 }
@@ -163,11 +160,6 @@ func acceptsPassword(err error) bool {
 	}, failureOf(err).code)
 }
 
-func isSilent(err error) bool { return err != nil && ClassOf(err) == Silent }
-
 func isCode(err error, code string) bool { return failureOf(err).code == code }
 
-var errBusy = errors.New("other reconciles use the server, or all slots for servers that are not known to respond fast")
-
-// busy returns an error of class Busy with the delay before the caller should retry.
-func busy(after time.Duration) error { return &failure{error: errBusy, class: Busy, after: after} }
+var errBusy = errors.New("other reconciles use all slots for servers that are not known to respond fast")

@@ -12,7 +12,9 @@ type visit struct {
 	tenant *tenant
 	began  time.Time
 	slot   bool
-	left   bool
+	// answers is true if the server responded to the last request.
+	answers bool
+	left    bool
 	// ctx ends with the visit. end cancels ctx with a cause.
 	ctx   context.Context
 	end   context.CancelCauseFunc
@@ -33,30 +35,18 @@ func (v *visit) within(ctx context.Context) (context.Context, context.CancelFunc
 
 // asked records whether the server responded to a request that ended with err.
 func (v *visit) asked(err error) {
-	g, server := v.gate, v.server
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
-	server.since, server.answers, server.until, server.silence = now, true, time.Time{}, nil
-	if isSilent(err) {
-		failed := failureOf(err) // without the context of the request, because other callers get it
-		if server.silentSince.IsZero() {
-			server.silentSince = now
-		}
-		server.answers, server.until, server.silence = false, now.Add(server.awayFor(now, now.Sub(v.began))), &failed
+	v.gate.mu.Lock()
+	defer v.gate.mu.Unlock()
+	v.answers, v.server.until, v.server.silence = ClassOf(err) != Silent, time.Time{}, nil
+	if v.answers {
 		return
 	}
-	server.responded, server.silentSince = true, time.Time{}
-}
-
-// awayFor returns how long the gate rejects visits after a visit of the given duration to a server that did not
-// respond. A server that has never responded may be starting: if the visit failed quickly, the time grows with the
-// silence.
-func (s *known) awayFor(now time.Time, took time.Duration) time.Duration {
-	if s.responded || took > quick {
-		return awayFor
+	failed := failureOf(err) // without the context of the request, because other callers get it
+	away := awayFor
+	if time.Since(v.began) <= quick {
+		away = quick
 	}
-	return min(max(now.Sub(s.silentSince), soonest), awayFor)
+	v.server.until, v.server.silence = time.Now().Add(away), &failed
 }
 
 // overdue handles a visit that exceeds its time. A visit without a slot continues if it gets one. overdue ends
@@ -76,26 +66,24 @@ func (v *visit) overdue() {
 			return
 		}
 	}
-	v.server.cut = true
 	v.end(errSlow)
 }
 
 // leave ends the visit.
 func (v *visit) leave() {
-	g, server, who := v.gate, v.server, v.tenant
+	g, who := v.gate, v.tenant
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v.left = true
 	v.timer.Stop()
 	v.end(nil)
 	now := time.Now()
-	server.callers--
-	server.used = now
-	server.proven = server.answers && now.Sub(v.began) <= slowAfter
-	server.cut = server.cut && !server.answers
+	who.visits--
+	who.used = now
+	v.server.proven = v.answers && now.Sub(v.began) <= slowAfter
 	if v.slot {
 		g.taken--
 		who.slots--
-		who.bad = !server.proven
+		who.bad = !v.server.proven
 	}
 }
