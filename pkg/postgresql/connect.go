@@ -124,7 +124,6 @@ func (c *Connector) config(s Settings, try *attempt) (*pgconn.Config, error) {
 	}
 	config.Fallbacks, config.SSLNegotiation, config.RequireAuth, config.ChannelBinding = nil, "", "", "prefer"
 	config.ValidateConnect, config.MinProtocolVersion, config.MaxProtocolVersion = nil, "3.0", "3.0"
-	config.MaxProtocolMessageBodyLen = maxMessage
 	if !s.verified() {
 		config.RequireAuth = "scram-sha-256,none" // all other methods reveal the password, or a hash of it
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"io"
 	"strconv"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 )
 
 const (
@@ -12,83 +14,77 @@ const (
 	// time. PostgreSQL's default is 4,096.
 	maxIterations = 100_000
 	// maxLoginMessages limits how many messages about the login a server may send. SCRAM, the longest login,
-	// has four.
-	maxLoginMessages = 8
+	// has four. A second challenge would be the fifth.
+	maxLoginMessages = 4
 	maxLoginMessage  = 4 << 10 // bytes
 )
 
 // Messages of the server (https://www.postgresql.org/docs/current/protocol-message-formats.html).
 const (
-	messageHeader    = 5   // bytes: the type, and the length, which does not count the type
+	messageHeader    = 5   // bytes: the type, and the length
+	lengthOfLength   = 4   // bytes; the length of a message counts itself, but not the type
 	aboutLogin       = 'R' // Authentication…
-	scramChallenge   = 11  // AuthenticationSASLContinue
-	lengthOfLength   = 4
-	lengthOfSubtype  = 4
-	shortestLogin    = lengthOfLength + lengthOfSubtype
 	challengeOfScram = "i="
 )
 
 // inspector reads a server's messages, after TLS decryption, and passes them on one by one. It rejects logins
 // that cost too much CPU time before the client computes anything for them.
 type inspector struct {
-	in         io.Reader
-	ready      []byte // inspected bytes to pass on
-	unread     int    // how many bytes of the message to pass on without inspection
-	logins     int
-	challenges int
+	in      io.Reader
+	message bytes.Reader // the rest of the message to pass on
+	logins  int          // the number of messages about the login
 }
 
 // Read implements io.Reader.
 func (i *inspector) Read(into []byte) (int, error) {
-	if len(i.ready) == 0 && i.unread == 0 {
+	if i.message.Len() == 0 {
 		if err := i.next(); err != nil {
 			return 0, err
 		}
 	}
-	if len(i.ready) > 0 {
-		n := copy(into, i.ready)
-		i.ready = i.ready[n:]
-		return n, nil
-	}
-	n, err := i.in.Read(into[:min(len(into), i.unread)])
-	i.unread -= n
-	return n, err
+	return i.message.Read(into)
 }
 
-// next reads the header of a message. If the message is about the login, it reads the body too.
+// next reads a message.
 func (i *inspector) next() error {
-	head := make([]byte, messageHeader)
-	if _, err := io.ReadFull(i.in, head); err != nil {
+	header := make([]byte, messageHeader)
+	if _, err := io.ReadFull(i.in, header); err != nil {
 		return err
 	}
-	length := int64(binary.BigEndian.Uint32(head[1:]))
-	// pgproto3 rejects a longer message by its header
-	i.ready, i.unread = head, int(max(0, min(length, maxMessage+lengthOfLength+1)-lengthOfLength))
-	if head[0] != aboutLogin {
-		return nil
-	}
-	if i.logins++; i.logins > maxLoginMessages || length < shortestLogin || length > maxLoginMessage {
+	length := int64(binary.BigEndian.Uint32(header[1:])) - lengthOfLength
+	if length < 0 || length > maxMessage {
 		return errTooMuch
 	}
-	body := make([]byte, length-lengthOfLength)
+	body := make([]byte, length)
 	if _, err := io.ReadFull(i.in, body); err != nil {
 		return err
 	}
-	i.ready, i.unread = append(head, body...), 0
-	if binary.BigEndian.Uint32(body) != scramChallenge {
-		return nil
+	if header[0] == aboutLogin {
+		if err := i.login(body); err != nil {
+			return err
+		}
 	}
-	return i.challenge(body[lengthOfSubtype:])
+	i.message.Reset(append(header, body...))
+	return nil
 }
 
-// challenge rejects a challenge of SCRAM that asks for too many iterations, and a second challenge in one
-// login. It parses r=…,s=…,i=N (RFC 5802) as pgconn does. pgconn rejects all other formats.
-func (i *inspector) challenge(data []byte) error {
-	if i.challenges++; i.challenges > 1 {
+// login rejects a message about the login if it is too long, or one of too many.
+func (i *inspector) login(body []byte) error {
+	if i.logins++; i.logins > maxLoginMessages || len(body) > maxLoginMessage {
 		return errTooMuch
 	}
-	parts := bytes.SplitN(data, []byte(","), 3)
-	text, found := bytes.CutPrefix(parts[len(parts)-1], []byte(challengeOfScram))
+	var challenge pgproto3.AuthenticationSASLContinue
+	if challenge.Decode(body) != nil {
+		return nil // another message
+	}
+	return checkChallenge(challenge.Data)
+}
+
+// checkChallenge rejects a challenge of SCRAM that asks for too many iterations. It parses r=…,s=…,i=N (RFC 5802) as
+// pgconn does. pgconn rejects all other formats.
+func checkChallenge(data []byte) error {
+	fields := bytes.SplitN(data, []byte(","), 3)
+	text, found := bytes.CutPrefix(fields[len(fields)-1], []byte(challengeOfScram))
 	if iterations, err := strconv.Atoi(string(text)); found && err == nil && iterations > maxIterations {
 		return NewError(Rejected, "the server asks for %d SCRAM iterations, but the operator computes at most %d: "+
 			"lower scram_iterations on the server, and set the password again", iterations, maxIterations)
