@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/sharding"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/cmd/controller/operator"
@@ -44,32 +43,12 @@ func shardingOf(o *options, all instances) *process.Sharding {
 	if !o.mayShard() {
 		return nil
 	}
-	var detected *bool
-	streams := &sharded.Streams{}
+	streams := sharded.NewStreams()
 	return &process.Sharding{
 		Shards: o.shards,
 		New: func(ctx context.Context, namespaces sharding.Selector) (process.Instance, error) {
-			detected = detect(ctx, namespaces, all.clients, detected)
-			return all.of(ctx, sharded.NewFilter(namespaces, streams, detected == nil || *detected))
+			return all.of(ctx, sharded.NewFilter(namespaces, streams))
 		},
 		Weigh: func(ctx context.Context) (map[string]int, error) { return operator.Weigh(ctx, all.clients.Metadata) },
 	}
-}
-
-// detect finds out whether the API server serves shards, and sets the metric. It logs the result unless it is the same
-// as before.
-func detect(ctx context.Context, namespaces sharding.Selector, c *clients, before *bool) *bool {
-	served, err := sharded.Detect(ctx, namespaces, c.Serving)
-	switch {
-	case err != nil:
-		klog.FromContext(ctx).Error(err, "Cannot find out whether the API server has the feature ShardedListAndWatch")
-		return before
-	case before != nil && *before == served:
-	case served:
-		klog.FromContext(ctx).Info("The API server serves the objects of a shard only (ShardedListAndWatch)")
-	default:
-		klog.FromContext(ctx).Info("The API server does not support ShardedListAndWatch. Excluding namespaces of " +
-			"other shards by field selectors, and discarding their remaining objects")
-	}
-	return &served
 }

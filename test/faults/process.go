@@ -77,7 +77,7 @@ func (r *run) shard(own bool) sharded.Filter {
 	if !own {
 		shard = 1 - shard
 	}
-	return sharded.NewFilter(layout.Selector(shard), &sharded.Streams{}, true)
+	return sharded.NewFilter(layout.Selector(shard), sharded.NewStreams())
 }
 
 // startProcess starts a process for a shard.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -28,17 +29,25 @@ type stream struct {
 type selection struct {
 	resource int
 	selector labels.Selector
+	fields   fields.Selector
 	// metadataOnly is set if the process requests only the metadata.
 	metadataOnly bool
 }
 
 func parseSelection(request *http.Request, resource int) (selection, error) {
 	query := request.URL.Query()
-	if query.Has("fieldSelector") {
-		return selection{}, fmt.Errorf("field selectors are not supported: %s", request.URL)
-	}
 	selector, err := labels.Parse(query.Get("labelSelector"))
-	return selection{resource, selector, strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadata")}, err
+	if err != nil {
+		return selection{}, err
+	}
+	ofFields, err := fields.ParseSelector(query.Get("fieldSelector"))
+	metadataOnly := strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadata")
+	return selection{resource, selector, ofFields, metadataOnly}, err
+}
+
+// matches reports whether the selectors match an object. The only field that they can select by is the namespace.
+func (sel selection) matches(o metadata) bool {
+	return sel.selector.Matches(labels.Set(o.Labels)) && sel.fields.Matches(fields.Set{"metadata.namespace": o.Namespace})
 }
 
 // encode returns an object in JSON, reduced to its metadata if metadataOnly is set.
@@ -63,7 +72,7 @@ func (p *process) list(sel selection) (*http.Response, error) {
 	objects, _ := p.run.history.objects(sel.resource, p.snapshot.Load())
 	items := []json.RawMessage{}
 	for _, o := range objects {
-		if !sel.selector.Matches(labels.Set(o.Labels)) {
+		if !sel.matches(o.metadata) {
 			continue
 		}
 		item, err := sel.encode(o.raw)
@@ -92,7 +101,7 @@ func (p *process) watch(sel selection, query url.Values) (*http.Response, error)
 	s := &stream{selection: sel, process: p, pipe: writer, next: next, known: map[string]bool{}}
 	var initial []json.RawMessage
 	for _, o := range objects {
-		if !sel.selector.Matches(labels.Set(o.Labels)) {
+		if !sel.matches(o.metadata) {
 			continue
 		}
 		s.known[o.Name] = true
@@ -146,7 +155,7 @@ func (s *stream) nextEvent() (e event, ok bool) {
 		if e, ok = s.process.run.history.eventAt(s.resource, s.next); !ok {
 			return e, false
 		}
-		matches := e.kind != watch.Deleted && s.selector.Matches(labels.Set(e.Labels))
+		matches := e.kind != watch.Deleted && s.matches(e.metadata)
 		switch wasKnown := s.known[e.Name]; {
 		case matches && wasKnown:
 			e.kind = watch.Modified

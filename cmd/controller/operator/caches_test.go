@@ -44,7 +44,7 @@ func TestCachesOfShardSelectObjectsOnTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	caches := NewCaches(clients, CacheOptions{Shard: sharded.NewFilter(selector, &sharded.Streams{}, true)})
+	caches := NewCaches(clients, CacheOptions{Shard: sharded.NewFilter(selector, sharded.NewStreams())})
 	caches.Secrets()
 	caches.Deployments()
 	caches.Others.ForResource(corev1.SchemeGroupVersion.WithResource("configmaps"))

@@ -3,10 +3,9 @@
 // Lists and watches ask the API server for the objects of the shard only. An API server without the feature
 // ShardedListAndWatch (KEP-5866, Kubernetes 1.36) ignores that, and serves the objects of all shards. The client
 // therefore discards other objects too, so that a cache is right even if only some API servers of a cluster have the
-// feature.
+// feature. Later lists and watches exclude the namespaces of the discarded objects (exclusions.go).
 //
-// The shards of a process share one watch of each type: see Streams. Without the feature, it excludes namespaces of
-// other processes by a field selector (exclusions.go).
+// The shards of a process share one watch of each type: see Streams.
 package sharded
 
 import (
@@ -26,16 +25,15 @@ type Filter struct {
 	// namespaceOf returns the namespace that an object belongs to. Nil means metadata.namespace.
 	namespaceOf func(runtime.Object) string
 	streams     *Streams // nil for the zero Filter
-	served      bool     // whether the API server limits watches to shards
 }
 
 // NewFilter returns the Filter of a shard whose namespaces a selector of object.metadata.namespace matches. All Filters
-// of a process share the same streams. served says whether the API server limits watches to shards: see Detect.
-func NewFilter(selector sharding.Selector, streams *Streams, served bool) Filter {
+// of a process share the same streams.
+func NewFilter(selector sharding.Selector, streams *Streams) Filter {
 	if selector.Empty() {
 		return Filter{}
 	}
-	return Filter{selector: selector, streams: streams, served: served}
+	return Filter{selector: selector, streams: streams}
 }
 
 // Of returns a Filter with the same shard, for a cluster-scoped type whose objects belong to namespaces. The API server
@@ -48,23 +46,23 @@ func (f Filter) Of(namespace func(runtime.Object) string) Filter {
 // Empty reports whether the Filter limits nothing.
 func (f Filter) Empty() bool { return f.selector == nil }
 
-// options asks the API server for the objects of the shard.
-func (f Filter) options(options metav1.ListOptions) metav1.ListOptions {
-	if f.namespaceOf == nil {
-		options.ShardSelector = f.selector.String()
-	}
-	return options
-}
+// maxRanges limits the number of shards in a selector. Each of them takes about 110 bytes in a URL.
+const maxRanges = 16
 
-// selects reports whether the API server selects the objects of the shard.
-func (f Filter) selects() bool { return f.served && f.namespaceOf == nil }
-
-// exclusions returns nil if the API server cannot exclude the objects of other shards.
-func (f Filter) exclusions() *exclusions {
-	if f.namespaceOf != nil {
-		return nil
+// limited returns options that ask the API server for the objects of some shards of the same type. The API server may
+// also serve other objects.
+func limited(options metav1.ListOptions, shards ...Filter) metav1.ListOptions {
+	if shards[0].namespaceOf != nil {
+		return options
 	}
-	return &f.streams.exclusions
+	var ranges []sharding.ShardRangeRequirement
+	for _, f := range shards {
+		ranges = append(ranges, f.selector.Requirements()...)
+	}
+	if len(ranges) <= maxRanges {
+		options.ShardSelector = sharding.NewSelector(ranges...).String()
+	}
+	return shards[0].streams.exclusions.exclude(options, shards)
 }
 
 // hasNamespace reports whether a namespace belongs to the shard.
@@ -84,12 +82,8 @@ func (f Filter) holds(object runtime.Object) (bool, error) {
 // list lists the objects of the shard. all lists the objects of all shards.
 func list[L runtime.Object](
 	ctx context.Context, f Filter, options metav1.ListOptions, all func(context.Context, metav1.ListOptions) (L, error),
-) (listed L, err error) {
-	e := f.exclusions()
-	_, err = e.sendWithFallback(ctx, e.choose(f), func(excluded []string) error {
-		listed, err = all(ctx, exclude(f.options(options), excluded))
-		return err
-	})
+) (L, error) {
+	listed, err := all(ctx, limited(options, f))
 	if err != nil {
 		return listed, err
 	}
@@ -111,7 +105,7 @@ func (f Filter) prune(list runtime.Object) error {
 		if ok {
 			held = append(held, item)
 		} else {
-			f.exclusions().discarded(item)
+			f.streams.exclusions.discarded(item)
 		}
 	}
 	if len(held) == len(items) {
@@ -125,7 +119,7 @@ func (f Filter) watch(
 	ctx context.Context, objects source, options metav1.ListOptions, open opener,
 ) (watch.Interface, error) {
 	objects.labels, objects.fields = options.LabelSelector, options.FieldSelector
-	return f.streams.of(objects, f.exclusions()).watch(ctx, f, options, open)
+	return f.streams.of(objects).watch(ctx, f, options, open)
 }
 
 // event translates an event of a watch of all objects for a watch of the shard. ok is false if the shard gets no event.

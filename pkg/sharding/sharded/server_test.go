@@ -22,7 +22,6 @@ type server struct {
 	list []runtime.Object // of one kind
 	// initial is whether the API server can send the list as the initial events of a watch.
 	initial bool
-	rejects bool // field selectors
 	// events are the events of the watch, in JSON. Their resource versions begin with 2.
 	events []watch.Event
 	// selectors are the paths of the requests, their shard selectors and field selectors.
@@ -43,16 +42,12 @@ func (s *server) start(t *testing.T) *rest.Config {
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.selectors <- r.URL.Path + " " + r.URL.Query().Get("shardSelector") + r.URL.Query().Get("fieldSelector")
 	w.Header().Set("Content-Type", "application/json")
-	reject := func(reason metav1.Status) {
+	switch {
+	case r.URL.Query().Get("sendInitialEvents") != "" && !s.initial:
+		reason := apierrors.NewInvalid(schema.GroupKind{}, "", nil).Status()
 		reason.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 		w.WriteHeader(int(reason.Code))
 		_ = json.NewEncoder(w).Encode(reason)
-	}
-	switch {
-	case r.URL.Query().Get("fieldSelector") != "" && s.rejects:
-		reject(apierrors.NewBadRequest("field label not supported").Status())
-	case r.URL.Query().Get("sendInitialEvents") != "" && !s.initial:
-		reject(apierrors.NewInvalid(schema.GroupKind{}, "", nil).Status())
 	case r.URL.Query().Get("sendInitialEvents") != "":
 		for _, object := range s.list {
 			_ = json.NewEncoder(w).Encode(map[string]any{"type": watch.Added, "object": object})

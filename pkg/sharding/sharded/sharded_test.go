@@ -2,8 +2,6 @@ package sharded_test
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -112,27 +110,22 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 			},
 		},
 	} {
-		for _, served := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, served: %v", name, served), func(t *testing.T) {
-				server := c.server
-				informer := c.informer(t, server.start(t), sharded.NewFilter(selector(), &sharded.Streams{}, served))
-				got := run(t, informer, len(c.seen))
-				controllertest.Equal(t, "events", c.seen, got)
-				controllertest.Equal(t, "cached objects", []string{c.rest}, informer.GetStore().ListKeys())
-				want := c.request
-				if path, _, _ := strings.Cut(want, " "); !served {
-					want = path + " " // a watch of all shards
-				}
-				controllertest.Equal(t, "first request", want, <-server.selectors)
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			server := c.server
+			informer := c.informer(t, server.start(t), sharded.NewFilter(selector(), sharded.NewStreams()))
+			got := run(t, informer, len(c.seen))
+			controllertest.Equal(t, "events", c.seen, got)
+			controllertest.Equal(t, "cached objects", []string{c.rest}, informer.GetStore().ListKeys())
+			controllertest.Equal(t, "first request", c.request, <-server.selectors)
+		})
 	}
 }
 
 // TestNamespacesOfDiscardedObjectsAreExcludedLater runs two informers with the same streams. The API server sends both
 // of them all objects.
 func TestNamespacesOfDiscardedObjectsAreExcludedLater(t *testing.T) {
-	const path, excluded = "/api/v1/configmaps ", "metadata.namespace!=a,metadata.namespace!=web"
+	const excluded = "metadata.namespace!=web,metadata.namespace!=a"
+	request := "/api/v1/configmaps " + selector().String()
 	for name, c := range map[string]struct {
 		initial  bool
 		of       func(namespace string) runtime.Object
@@ -142,17 +135,17 @@ func TestNamespacesOfDiscardedObjectsAreExcludedLater(t *testing.T) {
 	}{
 		"objects in a list": {
 			of: configMap, informer: typedConfigMaps,
-			first:  []string{path, path + selector().String(), path + excluded},
-			second: []string{path + excluded, path + selector().String() + excluded, path + excluded},
+			first:  []string{request, request, request + excluded},
+			second: []string{request + excluded, request + excluded, request + excluded},
 		},
 		"objects in initial events": {
 			of: configMap, informer: typedConfigMaps, initial: true,
-			first: []string{path, path + excluded}, second: []string{path + excluded, path + excluded},
+			first: []string{request, request + excluded}, second: []string{request + excluded, request + excluded},
 		},
 		"metadata in a list": {
 			of: metadataOnly, informer: ofMetadata,
-			first:  []string{path, path + selector().String(), path + excluded},
-			second: []string{path + excluded, path + selector().String() + excluded, path + excluded},
+			first:  []string{request, request, request + excluded},
+			second: []string{request + excluded, request + excluded, request + excluded},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +154,7 @@ func TestNamespacesOfDiscardedObjectsAreExcludedLater(t *testing.T) {
 					c.of("a"), c.of("b"), c.of("web"),
 				}, events: []watch.Event{{Type: watch.Added, Object: c.of("default")}},
 			}
-			config, filter := server.start(t), sharded.NewFilter(selector(), &sharded.Streams{}, false)
+			config, filter := server.start(t), sharded.NewFilter(selector(), sharded.NewStreams())
 			for _, want := range [][]string{c.first, c.second} {
 				controllertest.Equal(t, "events", []string{
 					"added b/it", "added default/it",
@@ -174,17 +167,6 @@ func TestNamespacesOfDiscardedObjectsAreExcludedLater(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestInformerContinuesAfterRejection has an API server that rejects field selectors.
-func TestInformerContinuesAfterRejection(t *testing.T) {
-	server := server{
-		list: []runtime.Object{configMap("a"), configMap("b")}, events: []watch.Event{
-			{Type: watch.Added, Object: configMap("default")},
-		}, rejects: true,
-	}
-	informer := typedConfigMaps(t, server.start(t), sharded.NewFilter(selector(), &sharded.Streams{}, false))
-	controllertest.Equal(t, "events", []string{"added b/it", "added default/it"}, run(t, informer, 2))
 }
 
 // run runs an informer until its handlers have got some events, and returns these.
@@ -226,7 +208,7 @@ func TestStoppedWatchEndsWithoutReceiver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := sharded.NewFilter(selector(), &sharded.Streams{}, false).Metadata(client).
+	events, err := sharded.NewFilter(selector(), sharded.NewStreams()).Metadata(client).
 		Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -241,9 +223,9 @@ func TestStoppedWatchEndsWithoutReceiver(t *testing.T) {
 
 func TestFilterOfAllNamespacesLimitsNothing(t *testing.T) {
 	client := metadata.Interface(nil)
-	filter := sharded.NewFilter(sharding.Everything(), &sharded.Streams{}, false)
+	filter := sharded.NewFilter(sharding.Everything(), sharded.NewStreams())
 	if !filter.Empty() || filter.Metadata(client) != client ||
-		sharded.NewFilter(selector(), &sharded.Streams{}, false).Empty() {
+		sharded.NewFilter(selector(), sharded.NewStreams()).Empty() {
 		t.Error("a filter of all namespaces is not empty, or another filter is")
 	}
 }

@@ -2,94 +2,124 @@ package sharded
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 )
 
 // stream passes the events of a watch to its members. A new member may need events that the watch lacks, because they
-// are too old or not in its scope. The stream then continues with another watch. No member gets an event twice.
+// are too old or of a shard that the watch does not have. The stream then continues with another watch. No member gets
+// an event twice.
 type stream struct {
 	objects    source
-	exclusions *exclusions
-	opening    chan struct{} // semaphore, held while a member begins a watch
+	exclusions exclusions
+	opening    chan struct{} // semaphore, held while a member joins
 
 	mu      sync.Mutex
 	events  watch.Interface // nil without members
-	scope   scope           // of the watch
+	shards  []Filter        // of the watch; after its end, the shards whose informers will probably watch again
 	version string          // of the latest event
 	members []*member
-	waiting []*member // that need another watch; one of them begins it for all
-	// the shards of the last watch; the next watch receives their objects too, because their informers usually watch again
-	former []Filter
 }
 
-func newStream(objects source, e *exclusions) *stream {
-	return &stream{objects: objects, exclusions: e, opening: make(chan struct{}, 1)}
-}
-
-var (
-	// errOrder is the error of a watch whose resource versions decrease.
-	errOrder = errors.New("the resource version of an event is older than that of the event before")
-	// errStopped is the error of a watch that was stopped before it joined.
-	errStopped = errors.New("the watch was stopped")
-)
-
-// watch returns a watch of the objects of a shard. If it has no specific version, it first reads a watch of its own.
+// watch returns a watch of the objects of a shard. A watch without a specific version ends after its initial events.
+// The informer then watches again after their version, and joins the stream.
 func (s *stream) watch(
 	ctx context.Context, filter Filter, options metav1.ListOptions, open opener,
 ) (watch.Interface, error) {
-	w := newMember(s, filter, options)
-	if isVersion(w.version) {
-		return ended(w, s.join(ctx, w, options, open))
+	w := newMember(s, filter, options.ResourceVersion)
+	if isVersion(w.version) && !ptr.Deref(options.SendInitialEvents, false) {
+		if err := s.join(ctx, w, options, open); err != nil {
+			return nil, err
+		}
+		return w, nil
 	}
-	own, first, _, err := s.begin(ctx, options, s.scopeOf(filter), open)
+	own, err := open(ctx, limited(options, filter))
 	if err != nil {
-		return ended(w, err)
-	}
-	options.SendInitialEvents, options.ResourceVersionMatch = nil, ""
-	go w.catchUp(context.WithoutCancel(ctx), own, first, func(ctx context.Context) error {
-		return s.join(ctx, w, options, open)
-	})
-	return w, nil
-}
-
-// ended returns an ended watch instead of errEnded. client-go returns the same if the connection is closed.
-func ended(w *member, err error) (watch.Interface, error) {
-	switch {
-	case errors.Is(err, errEnded):
-		return watch.NewEmptyWatch(), nil
-	case err != nil:
 		return nil, err
 	}
+	go w.forward(own)
 	return w, nil
 }
 
-// begin begins a watch with a scope, which excludes namespaces unless that is rejected. It returns the first events,
-// and the scope of the watch.
-func (s *stream) begin(
-	ctx context.Context, options metav1.ListOptions, of scope, open opener,
-) (events watch.Interface, first []watch.Event, begun scope, err error) {
-	of.excluded, err = s.exclusions.sendWithFallback(ctx, of.excluded, func(excluded []string) error {
-		events, first, err = beginProven(ctx, scope{of.shards, excluded}.limit(options), open)
+// join lets a member receive the events after the member's version. If the present watch lacks some of them, the stream
+// continues with another watch.
+func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
+	select {
+	case s.opening <- struct{}{}:
+		defer func() { <-s.opening }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	version, shards, joined := s.admit(w)
+	if joined {
+		return nil
+	}
+	options.ResourceVersion = version
+	events, err := openLasting(ctx, limited(options, shards...), open)
+	if err != nil {
 		return err
-	})
-	return events, first, of, err
+	}
+	s.resume(w, events, version, shards)
+	return nil
+}
+
+// openLasting begins a watch that does not end with ctx, because the stream may outlive its first member.
+func openLasting(ctx context.Context, options metav1.ListOptions, open opener) (watch.Interface, error) {
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer context.AfterFunc(ctx, cancel)()
+	return open(lasting, options)
+}
+
+// admit lets a member join if the watch of the stream has all events that the member needs. Otherwise, it returns the
+// version after which another watch must begin, and the shards of that watch.
+func (s *stream) admit(w *member) (version string, shards []Filter, joined bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.events != nil && !isNewer(s.version, w.version) && hasShard(s.shards, w.filter) {
+		s.members = append(s.members, w)
+		return "", nil, true
+	}
+	version, shards = w.version, slices.Clone(s.shards)
+	if s.events != nil {
+		shards = s.shardsOfMembers()
+		if isNewer(version, s.version) {
+			version = s.version
+		}
+	}
+	if !hasShard(shards, w.filter) {
+		shards = append(shards, w.filter)
+	}
+	return version, shards, false
+}
+
+// resume continues the stream with a watch that began after version, and adds a member. The caller holds opening, so
+// that no other member has joined since admit.
+func (s *stream) resume(w *member, events watch.Interface, version string, shards []Filter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.events != nil {
+		go s.events.Stop() // it may wait for the network
+	}
+	for _, m := range s.members { // they have got all events up to s.version
+		if isNewer(s.version, m.version) {
+			m.version = s.version
+		}
+	}
+	s.events, s.version, s.shards = events, version, shards
+	s.members = append(s.members, w)
+	go s.run(events)
 }
 
 // run passes the events of a watch until it ends.
-func (s *stream) run(events watch.Interface, first []watch.Event) {
+func (s *stream) run(events watch.Interface) {
 	defer events.Stop()
-	for _, event := range first {
-		if !s.pass(events, event) {
-			return
-		}
-	}
 	for event := range events.ResultChan() {
 		if !s.pass(events, event) {
 			return
@@ -98,59 +128,39 @@ func (s *stream) run(events watch.Interface, first []watch.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.events == events {
-		s.end()
+		s.end(nil)
 	}
 }
 
-// end ends the watches of all members. Before, each member gets a bookmark with the version up to which it has got all
-// events, unless it has joined with that version. The caller holds mu.
-func (s *stream) end() {
-	deadline := time.Now().Add(sendPatience)
-	for _, w := range s.members {
-		latest := s.version
-		if isNewer(w.version, latest) {
-			latest = w.version
-		}
-		if isNewer(latest, w.began) {
-			w.send(s.objects.bookmark(latest), deadline)
-		}
-	}
-	s.dismiss()
-}
-
-// pass sends an event to the members that have not got it yet. An error ends the watches of all members. pass returns
-// false if the stream has ended, or continues with another watch.
+// pass sends an event to the members that have not got it yet. An error ends the stream. pass returns false if the
+// stream has ended, or continues with another watch.
 func (s *stream) pass(events watch.Interface, event watch.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.events != events {
 		return false
 	}
-	version, err := versionOf(event)
-	if err == nil && isNewer(s.version, version) {
-		err = errOrder
-	}
-	if err != nil {
+	if event.Type != watch.Error {
+		version := versionOf(event.Object)
+		if order, err := resourceversion.CompareResourceVersion(version, s.version); err == nil && order >= 0 {
+			s.send(event, version)
+			return true
+		}
+		err := fmt.Errorf("an event has the resource version %q, and the event before it %q", version, s.version)
 		event = watch.Event{Type: watch.Error, Object: &apierrors.NewInternalError(err).ErrStatus}
 	}
-	if event.Type == watch.Error {
-		s.send(event, s.version)
-		s.dismiss()
-		return false
-	}
-	s.send(event, version)
-	s.version = version
-	return true
+	s.end(&event)
+	return false
 }
 
-// send sends an event with a version. It waits for its members up to sendPatience. The caller holds mu, so that new
-// watches wait too.
+// send sends an event with a version. It waits for its members. The caller holds mu, so that new members wait too.
 func (s *stream) send(event watch.Event, version string) {
+	s.version = version
 	var receivers []*member
 	var sent []watch.Event
 	for _, w := range s.members {
-		one, ok := w.next(event, version)
-		if !ok {
+		one, ok := w.filter.event(event)
+		if !ok || !isNewer(version, w.version) {
 			continue
 		}
 		if len(sent) > 0 {
@@ -161,19 +171,29 @@ func (s *stream) send(event watch.Event, version string) {
 	if len(receivers) == 0 {
 		s.exclusions.discarded(event.Object)
 	}
-	deadline := time.Now().Add(sendPatience)
 	for i, w := range receivers {
-		w.send(sent[i], deadline)
+		w.send(sent[i])
 	}
 }
 
-// dismiss ends the watches of all members.
-func (s *stream) dismiss() {
-	s.former = nil
+// end ends the watches of all members. Before, each member gets the error that ends the stream. A member that has got
+// all events up to a later version gets a bookmark with that version instead, unless it has joined with that version.
+// The caller holds mu.
+func (s *stream) end(failure *watch.Event) {
 	for _, w := range s.members {
-		s.former = append(s.former, w.filter)
+		latest := w.version
+		if isNewer(s.version, latest) {
+			latest = s.version
+		}
+		switch {
+		case failure != nil && latest == s.version:
+			w.send(*failure)
+		case isNewer(latest, w.began):
+			w.send(s.objects.bookmark(latest))
+		}
 		close(w.some)
 	}
+	s.shards = s.shardsOfMembers()
 	s.members, s.events = nil, nil
 }
 
@@ -188,6 +208,19 @@ func (s *stream) leave(w *member) {
 	close(w.some)
 	if s.members = slices.Delete(s.members, i, i+1); len(s.members) == 0 {
 		go s.events.Stop()
-		s.events = nil
+		s.events, s.shards = nil, nil
 	}
+}
+
+func (s *stream) shardsOfMembers() (shards []Filter) {
+	for _, w := range s.members {
+		if !hasShard(shards, w.filter) {
+			shards = append(shards, w.filter)
+		}
+	}
+	return shards
+}
+
+func hasShard(shards []Filter, shard Filter) bool {
+	return slices.ContainsFunc(shards, func(f Filter) bool { return f.selector.String() == shard.selector.String() })
 }

@@ -12,14 +12,16 @@ import (
 )
 
 // Streams are watches that the shards of a process share. Each stream receives the events of all its shards, so that
-// the process has one watch of each type, and decodes each event once. The zero Streams are ready to use, and are safe
-// for concurrent use.
+// the process has one watch of each type, and decodes each event once. Streams are safe for concurrent use.
 type Streams struct {
 	exclusions exclusions // of all streams, and of the lists for their shards
 
 	mu  sync.Mutex
 	all map[source]*stream
 }
+
+// NewStreams returns the Streams of a process.
+func NewStreams() *Streams { return &Streams{exclusions: newExclusions(), all: map[source]*stream{}} }
 
 // source identifies the objects of a stream.
 type source struct {
@@ -40,14 +42,11 @@ func (s source) bookmark(version string) watch.Event {
 // opener begins a watch of all shards.
 type opener func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 
-func (s *Streams) of(objects source, e *exclusions) *stream {
+func (s *Streams) of(objects source) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = map[source]*stream{}
-	}
 	if s.all[objects] == nil {
-		s.all[objects] = newStream(objects, e)
+		s.all[objects] = &stream{objects: objects, exclusions: s.exclusions, opening: make(chan struct{}, 1)}
 	}
 	return s.all[objects]
 }

@@ -16,21 +16,21 @@ import (
 
 // upstream opens watches whose events a test sends.
 type upstream struct {
-	err error
-	// rejected is the error of watches with a field selector.
-	rejected error
-	begun    []string // the versions after which watches began, or should have begun, and their field selectors
-	events   *watch.RaceFreeFakeWatcher
-	opened   func() // is called when a watch has begun; nil does nothing
+	streams   *Streams
+	err       error
+	begun     []string // the versions after which watches began, or should have begun, and their field selectors
+	selectors []string // the selectors of their shards
+	events    *watch.RaceFreeFakeWatcher
+	opened    func() // is called when a watch has begun; nil does nothing
 }
+
+func newUpstream() *upstream { return &upstream{streams: NewStreams()} }
 
 func (u *upstream) open(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	u.begun = append(u.begun, strings.TrimSpace(options.ResourceVersion+" "+options.FieldSelector))
+	u.selectors = append(u.selectors, options.ShardSelector)
 	if u.err != nil {
 		return nil, u.err
-	}
-	if u.rejected != nil && options.FieldSelector != "" {
-		return nil, u.rejected
 	}
 	u.events = watch.NewRaceFreeFake()
 	if u.opened != nil {
@@ -39,13 +39,27 @@ func (u *upstream) open(_ context.Context, options metav1.ListOptions) (watch.In
 	return u.events, nil
 }
 
-// selecting returns u.open, and records the selectors of shards.
-func (u *upstream) selecting(selectors *[]string) opener {
-	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-		*selectors = append(*selectors, options.ShardSelector)
-		return u.open(ctx, options)
-	}
+// stream returns the stream of the objects that upstream sends.
+func (u *upstream) stream() *stream {
+	return u.streams.of(source{object: reflect.TypeFor[*metav1.PartialObjectMetadata]()})
 }
+
+// watch begins the watch of a shard: of the namespaces with low or with high hashes, from a version on.
+func (u *upstream) watch(ctx context.Context, low bool, version string) (watch.Interface, error) {
+	return u.stream().watch(ctx, u.half(low), metav1.ListOptions{ResourceVersion: version}, u.open)
+}
+
+// join begins the watch of a shard, and reads it.
+func (u *upstream) join(t *testing.T, low bool, version string) *reader {
+	t.Helper()
+	w, err := u.watch(t.Context(), low, version)
+	r := read(t, w, err)
+	t.Cleanup(r.Stop)
+	return r
+}
+
+// discard counts an object of a namespace as discarded.
+func (u *upstream) discard(namespace string) { u.streams.exclusions.discarded(object(namespace, 1)) }
 
 // send sends a change of an object in each namespace, with consecutive versions, and then a bookmark with the last
 // version.
@@ -55,6 +69,14 @@ func (u *upstream) send(version int, namespaces ...string) {
 		version++
 	}
 	u.events.Action(watch.Bookmark, object("", version-1))
+	synctest.Wait()
+}
+
+// endInitialEvents sends the bookmark after the initial events of a watch.
+func (u *upstream) endInitialEvents(version int) {
+	end := object("", version)
+	end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	u.events.Action(watch.Bookmark, end)
 	synctest.Wait()
 }
 
@@ -107,20 +129,16 @@ func (r *reader) expect(t *testing.T, who string, want ...string) {
 	r.got = nil
 }
 
-// half returns the shard of the namespaces whose hash is below that of b, or that of the others. served says whether
-// the API server selects shards.
-func half(low, served bool) Filter {
+// half returns the shard of the namespaces whose hash is below that of b, or that of the others.
+func (u *upstream) half(low bool) Filter {
 	r := sharding.ShardRangeRequirement{
 		Key: "object.metadata.namespace", Start: "0x0000000000000000", End: "0x" + sharding.HashField("b"),
 	}
 	if !low {
 		r.Start, r.End = r.End, "0x10000000000000000"
 	}
-	return NewFilter(sharding.NewSelector(r), &Streams{}, served)
+	return NewFilter(sharding.NewSelector(r), u.streams)
 }
 
 // A namespace in each shard.
 const low, high = "a", "default"
-
-// ofMetadataObjects are the objects that upstream sends.
-var ofMetadataObjects = source{object: reflect.TypeFor[*metav1.PartialObjectMetadata]()}
