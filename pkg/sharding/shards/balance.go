@@ -2,7 +2,7 @@ package shards
 
 import (
 	"cmp"
-	"math/bits"
+	"math"
 	"slices"
 )
 
@@ -13,19 +13,35 @@ type space struct {
 	weight int
 }
 
-// Balance returns the cuts of n shards between the namespaces that exist, so that the shards are as equal as possible:
-// the sum of the squares of their weights is as small as it can be. weights has the number of objects in each
+// Balance returns the cuts of n shards between the namespaces that exist, so that the shards have about the same
+// weight: each shard in turn takes about an equal part of what is left. weights has the number of objects in each
 // namespace. Ranges of equal size do not balance: the upper bits of the hash hardly depend on the last characters of a
 // name, so namespaces with numbered names are in very few ranges. A cut is in the middle between two namespaces, so
-// that it divides new namespaces too.
+// that it divides new namespaces too. With fewer namespaces than shards, the other shards are ranges of equal size
+// after the last of these cuts.
 func Balance(weights map[string]int, n int) (cuts []uint64) {
-	spaces := sorted(weights)
-	for _, begin := range divide(spaces, min(n, len(spaces))) {
-		before := spaces[begin-1].hash
-		cuts = append(cuts, before+(spaces[begin].hash-before+1)/2)
+	spaces, left := sorted(weights), 0
+	for _, s := range spaces {
+		left += s.weight
 	}
+	for parts := min(n, len(spaces)); parts > 1; parts-- {
+		size, weight := 1, spaces[0].weight
+		for len(spaces)-size >= parts && (weight+spaces[size].weight/2)*parts < left {
+			weight += spaces[size].weight
+			size++
+		}
+		before := spaces[size-1].hash
+		cuts = append(cuts, before+(spaces[size].hash-before+1)/2)
+		spaces, left = spaces[size:], left-weight
+	}
+	last := uint64(0)
+	if len(cuts) > 0 {
+		last = cuts[len(cuts)-1]
+	}
+	width := (math.MaxUint64 - last) / uint64(n-len(cuts))
 	for len(cuts) < n-1 {
-		cuts = halveWidest(cuts)
+		last += width
+		cuts = append(cuts, last)
 	}
 	return cuts
 }
@@ -40,26 +56,6 @@ func sorted(weights map[string]int) (spaces []space) {
 	}
 	slices.SortFunc(spaces, func(a, b space) int { return cmp.Compare(a.hash, b.hash) })
 	return spaces
-}
-
-// halveWidest adds a cut in the middle of the widest range.
-func halveWidest(cuts []uint64) []uint64 {
-	widest, at, width := 0, uint64(0), uint64(0)
-	for i := range len(cuts) + 1 {
-		start, end := uint64(0), uint64(0) // an end of 0 stands for 2^64
-		if i > 0 {
-			start = cuts[i-1]
-		}
-		if i < len(cuts) {
-			end = cuts[i]
-		}
-		// The difference of the whole range, 2^64, overflows to 0, which is wider than all others.
-		if difference := end - start; i == 0 && len(cuts) == 0 || difference > width {
-			middle, _ := bits.Add64(start, (difference-1)/2+1, 0)
-			widest, at, width = i, middle, difference
-		}
-	}
-	return slices.Insert(cuts, widest, at)
 }
 
 // Heaviest returns the weight of the heaviest shard.

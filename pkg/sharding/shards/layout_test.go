@@ -2,8 +2,6 @@ package shards
 
 import (
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -76,43 +74,6 @@ func TestBalanceLeavesNoShardAlmostEmpty(t *testing.T) {
 	if lightest := slices.Min(held); lightest < objects/shards/2 {
 		t.Errorf("shards of %d objects have %v", objects, held)
 	}
-}
-
-func TestBalanceIsBest(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		weights := map[string]int{}
-		for i := range 7 {
-			weights[fmt.Sprint(i)] = 1 + random.IntN(20)
-		}
-		spaces, best := sorted(weights), math.MaxInt
-		for first := range len(spaces) { // all divisions into 3 shards
-			for second := first; second < len(spaces); second++ {
-				of := [3]int{}
-				for i, s := range spaces {
-					switch {
-					case i <= first:
-						of[0] += s.weight
-					case i <= second:
-						of[1] += s.weight
-					default:
-						of[2] += s.weight
-					}
-				}
-				best = min(best, squares(of[:]))
-			}
-		}
-		if got := squares(Layout{Cuts: Balance(weights, 3)}.weigh(weights)); got != best {
-			t.Fatalf("the sum of the squares for %v is %d, want %d", weights, got, best)
-		}
-	}
-}
-
-func squares(weights []int) (sum int) {
-	for _, weight := range weights {
-		sum += weight * weight
-	}
-	return sum
 }
 
 func TestParseReadsWhatTextWrites(t *testing.T) {
