@@ -200,8 +200,8 @@ func (o *options) validate() error {
 	if o.webhookURL == "" {
 		return nil
 	}
-	if u, err := url.Parse(o.webhookURL); err != nil || u.Scheme != "https" || u.Host == "" ||
-		!strings.HasPrefix(u.Path, "/") {
+	if u, err := url.Parse(o.webhookURL); err != nil || u.Scheme != "https" || u.Hostname() == "" ||
+		strings.Trim(u.Path, "/") == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("--webhook-url must have the form https://HOST:PORT/convert, not %q", o.webhookURL)
 	}
 	return nil

@@ -44,6 +44,10 @@ func TestParseRejectsInvalidFlag(t *testing.T) {
 		"a webhook without a path or so": {
 			"--webhook-url=localhost", `--webhook-url must have the form https://HOST:PORT/convert, not "localhost"`,
 		},
+		"a webhook at a URL with a query": {
+			"--webhook-url=https://localhost:9443/convert?a=b",
+			`--webhook-url must have the form https://HOST:PORT/convert, not "https://localhost:9443/convert?a=b"`,
+		},
 		"a host that is none": {
 			"--external-database-allowed-hosts=10.0.0.0/8,db/x",
 			`--external-database-allowed-hosts: "db/x" is not a host name such as *.db.example.com, an IP address, ` +

@@ -57,10 +57,7 @@ func run(ctx context.Context, o *options) error {
 			return err
 		}
 	}
-	converter, err := newWebhook(ctx, c, o)
-	if err != nil {
-		return err
-	}
+	converter := newWebhook(ctx, c, o)
 	go checkCRDs(ctx, c)
 	return process.Run(ctx, process.Options{
 		Controllers: whole.Controllers,
@@ -157,11 +154,11 @@ func serveWebhook(converter *webhook.Server) func(context.Context) error {
 
 // newWebhook returns the conversion webhook. Every replica serves it. It returns nil out of cluster without
 // --webhook-url, since the API server has no address to call.
-func newWebhook(ctx context.Context, c *clients, o *options) (*webhook.Server, error) {
+func newWebhook(ctx context.Context, c *clients, o *options) *webhook.Server {
 	if !c.inCluster && o.webhookURL == "" {
 		klog.FromContext(ctx).Info("Not serving the conversion webhook, because --webhook-url is not set. Only " +
 			"version v1 of At works; requests for v1alpha1 fail.")
-		return nil, nil
+		return nil
 	}
 	opts := webhook.Options{
 		Address: o.webhookAddress,
@@ -174,11 +171,7 @@ func newWebhook(ctx context.Context, c *clients, o *options) (*webhook.Server, e
 	if c.inCluster {
 		opts.ShutdownDelay = webhookDelay
 	}
-	server, err := webhook.New(c.Serving, c.CRDs, opts)
-	if err != nil {
-		return nil, fmt.Errorf("creating the conversion webhook: %w", err)
-	}
-	return server, nil
+	return webhook.New(c.Serving, c.CRDs, opts)
 }
 
 // conversions returns the readiness check of the conversion webhook. With --namespace, an operator is also

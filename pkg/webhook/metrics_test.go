@@ -29,9 +29,7 @@ func served(t *testing.T) (samples []string) {
 
 func TestConversionsAreCountedByResult(t *testing.T) {
 	conversions.Reset()
-	const at = `{"apiVersion":"cnat.programming-kubernetes.info/v1alpha1","kind":"At","metadata":{"name":"a"},` +
-		`"spec":{"schedule":"2030-01-01T00:00:00Z","command":"true"}}`
-	do(t, http.MethodPost, certificate.Path, "application/json", strings.NewReader(reviewOf(at))).Body.Close()
+	do(t, http.MethodPost, certificate.Path, "application/json", strings.NewReader(reviewOf(oldAt))).Body.Close()
 	do(t, http.MethodPost, certificate.Path, "application/json",
 		strings.NewReader(reviewOf(`{"apiVersion":"example.com/v1","kind":"Other"}`))).Body.Close()
 	do(t, http.MethodPost, certificate.Path, "text/plain", strings.NewReader("")).Body.Close()
@@ -43,7 +41,7 @@ func TestConversionsAreCountedByResult(t *testing.T) {
 }
 
 func TestMetricsSayWhetherWebhookIsReadyAndWhenCertificateExpires(t *testing.T) {
-	o := start(t, 1, certificate.Options{})
+	o := start(t, 1)
 	s := o.replicas[0]
 	s.UpdateMetrics()
 	serving, err := s.GetCertificate(nil)
@@ -55,13 +53,7 @@ func TestMetricsSayWhetherWebhookIsReadyAndWhenCertificateExpires(t *testing.T) 
 	if got := served(t); !slices.Contains(got, "windlass_webhook_ready 1") || !slices.Contains(got, expiry) {
 		t.Errorf("got %q, want a ready webhook, and %s", got, expiry)
 	}
-	other, err := New(o.api.Kube, o.api.CRD, Options{
-		Address: "127.0.0.1:0", Certificate: certificate.Options{Namespace: namespace, Clock: o.clock},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	other.UpdateMetrics() // it does not run
+	o.replica(Options{}).UpdateMetrics() // it does not run
 	if got := served(t); !slices.Contains(got, "windlass_webhook_ready 0") {
 		t.Errorf("got %q, want a webhook that is not ready", got)
 	}

@@ -20,9 +20,6 @@ import (
 	"windlass.dev/windlass/pkg/webhook/certificate"
 )
 
-// DefaultAddress is the default of Options.Address.
-const DefaultAddress = ":9443"
-
 // Timeouts of a request. The API server cancels a conversion after 30 s.
 const (
 	readTimeout  = 10 * time.Second // short, because large bodies that arrive slowly keep others out
@@ -36,42 +33,30 @@ const verbosity = 4
 
 // Options configures a Server.
 type Options struct {
-	// Address is the host and port to listen on. Defaults to DefaultAddress.
+	// Address is the host and port to listen on.
 	Address string
 	// ShutdownDelay is how long the webhook keeps serving after the context of Run has ended, so that the
 	// Service stops sending requests first. Meanwhile, the webhook asks clients to close their connections.
 	// Defaults to 0.
 	ShutdownDelay time.Duration
-	// Certificate configures the certificate. Certificate.Namespace is required.
+	// Certificate configures the certificate. Certificate.Clock defaults to the real clock.
 	Certificate certificate.Options
 }
 
 // Server converts Ats for the API server.
 type Server struct {
-	address       string
-	shutdownDelay time.Duration
-	clock         clock.Clock
-	certificates  *certificate.Source
-	listening     atomic.Pointer[net.Addr] // nil before Run, and after its context has ended
-	ending        atomic.Bool
+	options      Options
+	certificates *certificate.Source
+	listening    atomic.Pointer[net.Addr] // nil before Run, and after its context has ended
+	ending       atomic.Bool
 }
 
-// New returns a Server. It fails if the options are invalid.
-func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options) (*Server, error) {
-	source, err := certificate.New(kube, crd, options.Certificate)
-	if err != nil {
-		return nil, err
+// New returns a Server.
+func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options) *Server {
+	if options.Certificate.Clock == nil {
+		options.Certificate.Clock = clock.RealClock{}
 	}
-	if options.Address == "" {
-		options.Address = DefaultAddress
-	}
-	s := &Server{
-		address: options.Address, shutdownDelay: options.ShutdownDelay, clock: clock.RealClock{}, certificates: source,
-	}
-	if options.Certificate.Clock != nil {
-		s.clock = options.Certificate.Clock
-	}
-	return s, nil
+	return &Server{options: options, certificates: certificate.New(kube, crd, options.Certificate)}
 }
 
 // Ready returns nil if the webhook listens, the API server trusts its certificate, and no other installation
@@ -108,13 +93,9 @@ func (s *Server) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	failed := make(chan error, 2)
+	failed := make(chan error, 1)
 	running.Go(func() { failed <- server.Serve() })
-	running.Go(func() {
-		if err := s.certificates.Run(ctx); err != nil {
-			failed <- err
-		}
-	})
+	running.Go(func() { s.certificates.Run(ctx) })
 	select {
 	case <-ctx.Done():
 		s.listening.Store(nil)
@@ -130,10 +111,10 @@ func (s *Server) Run(ctx context.Context) error {
 
 // linger waits for ShutdownDelay while the webhook keeps serving. It returns the error if serving fails.
 func (s *Server) linger(failed <-chan error) error {
-	if s.shutdownDelay <= 0 {
+	if s.options.ShutdownDelay <= 0 {
 		return nil
 	}
-	passed := s.clock.After(s.shutdownDelay)
+	passed := s.options.Certificate.Clock.After(s.options.ShutdownDelay)
 	s.ending.Store(true)
 	select {
 	case <-passed:
@@ -158,7 +139,7 @@ func (s *Server) closing(next http.Handler) http.Handler {
 // listen returns the HTTPS server of the webhook.
 func (s *Server) listen(ctx context.Context) (*httpserver.Server, error) {
 	logger := klog.FromContext(ctx)
-	return httpserver.Listen(ctx, s.address, httpserver.Options{
+	return httpserver.Listen(ctx, s.options.Address, httpserver.Options{
 		Handler:      s.closing(newHandler()),
 		TLS:          &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.certificates.GetCertificate},
 		ReadTimeout:  readTimeout,

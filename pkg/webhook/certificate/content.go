@@ -1,9 +1,7 @@
 package certificate
 
 import (
-	"crypto/tls"
 	"crypto/x509"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,49 +17,38 @@ const (
 // belong together, and certificates that are not valid now.
 type content struct {
 	// serving is the serving certificate of the webhook.
-	serving *tls.Certificate
+	serving *pair
 	// bundle holds the CAs that the API server must trust.
 	bundle []*x509.Certificate
 	// signer is the signing CA: the CA in bundle that belongs to the key in the Secret.
-	signer *tls.Certificate
+	signer *pair
 }
 
 // parseContent decodes the data of the Secret. Errors do not matter: renew replaces an invalid certificate or key.
 func parseContent(data map[string][]byte, now time.Time) content {
 	c := content{bundle: parseBundle(data[bundleKey], now)}
 	for _, ca := range c.bundle {
-		signer, err := tls.X509KeyPair(encodeBundle(ca), data[authorityKeyKey])
+		signer, err := parsePair(encodeBundle(ca), data[authorityKeyKey])
 		if err == nil && !now.Before(ca.NotBefore) {
-			c.signer = &signer
+			c.signer = signer
 			break
 		}
 	}
-	serving, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+	serving, err := parsePair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err == nil && trusts(c.bundle, serving.Leaf, now) {
-		c.serving = &serving
+		c.serving = serving
 	}
 	return c
 }
 
-// changes returns the data to write into a Secret with the content old.
-func (c content) changes(old content) (map[string][]byte, error) {
-	data := map[string][]byte{}
-	if !slices.EqualFunc(c.bundle, old.bundle, (*x509.Certificate).Equal) {
-		data[bundleKey] = encodeBundle(c.bundle...)
+// data encodes c for the Secret.
+func (c content) data() map[string][]byte {
+	return map[string][]byte{
+		bundleKey:               encodeBundle(c.bundle...),
+		authorityKeyKey:         c.signer.key,
+		corev1.TLSCertKey:       encodeBundle(c.serving.Leaf),
+		corev1.TLSPrivateKeyKey: c.serving.key,
 	}
-	var err error
-	if c.signer != old.signer {
-		if data[authorityKeyKey], err = encodeKey(c.signer.PrivateKey); err != nil {
-			return nil, err
-		}
-	}
-	if c.serving != old.serving {
-		data[corev1.TLSCertKey] = encodeBundle(c.serving.Leaf)
-		if data[corev1.TLSPrivateKeyKey], err = encodeKey(c.serving.PrivateKey); err != nil {
-			return nil, err
-		}
-	}
-	return data, nil
 }
 
 // trusts reports whether a client that trusts the CAs in bundle accepts a serving certificate.
@@ -73,18 +60,4 @@ func trusts(bundle []*x509.Certificate, serving *x509.Certificate, now time.Time
 	// KeyUsages defaults to server authentication.
 	_, err := serving.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now})
 	return err == nil
-}
-
-// covers reports whether a certificate is valid for all hosts.
-func covers(c *x509.Certificate, hosts []string) bool {
-	return !slices.ContainsFunc(hosts, func(host string) bool { return c.VerifyHostname(host) != nil })
-}
-
-// hostsOf returns the hosts that a certificate is valid for.
-func hostsOf(c *x509.Certificate) []string {
-	hosts := slices.Clone(c.DNSNames)
-	for _, ip := range c.IPAddresses {
-		hosts = append(hosts, ip.String())
-	}
-	return hosts
 }

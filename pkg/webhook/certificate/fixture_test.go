@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	namespace = "windlass-system"
-	day       = 24 * time.Hour
+	namespace   = "windlass-system"
+	serviceName = "windlass-webhook"
+	day         = 24 * time.Hour
 )
 
 // house is an API server with replicas of the webhook.
@@ -31,6 +32,7 @@ type house struct {
 	api   *webhooktest.API
 	clock *clocktesting.FakeClock
 	names map[string]string // maps CAs and serving certificates to names, which are numbered in the order of first use
+	count map[string]int    // how many names of each kind there are
 }
 
 func newHouse(t *testing.T) *house {
@@ -38,47 +40,23 @@ func newHouse(t *testing.T) *house {
 	_, ctx := ktesting.NewTestContext(t)
 	return &house{
 		t: t, ctx: ctx, api: webhooktest.NewAPI(t), clock: clocktesting.NewFakeClock(start), names: map[string]string{},
+		count: map[string]int{},
 	}
 }
 
-// replica is a Source whose caches the test updates.
+// replica is a Source that reconciles when the test says so.
 type replica struct {
 	*Source
 	house *house
 }
 
-func (h *house) replica(options Options) *replica {
-	h.t.Helper()
-	setDefault(&options.Namespace, namespace)
-	options.Clock = h.clock
-	source, err := New(h.api.Kube, h.api.CRD, options)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return &replica{Source: source, house: h}
-}
+// replica returns a replica that the API server calls at its Service, in the installation in namespace.
+func (h *house) replica() *replica { return h.replicaOf(Options{Namespace: namespace}) }
 
-// watch updates the caches of a replica from the API server.
-func (r *replica) watch() {
-	r.house.t.Helper()
-	var seen []any
-	if secret := r.house.api.Secret(r.options.Namespace, DefaultSecretName); secret != nil && ours(secret) {
-		seen = append(seen, secret)
-	}
-	if err := r.kubeInformers.Core().V1().Secrets().Informer().GetStore().Replace(seen, ""); err != nil {
-		r.house.t.Fatal(err)
-	}
-	crds := r.crdInformers.Apiextensions().V1().CustomResourceDefinitions().Informer().GetStore()
-	if err := crds.Replace([]any{r.house.api.Definition()}, ""); err != nil {
-		r.house.t.Fatal(err)
-	}
-}
-
-// pass runs one reconcile with current caches.
-func (r *replica) pass() error {
-	r.house.t.Helper()
-	r.watch()
-	return r.sync(r.house.ctx)
+// replicaOf returns a replica with the namespace and the URL in options.
+func (h *house) replicaOf(options Options) *replica {
+	options.ServiceName, options.Clock = serviceName, h.clock
+	return &replica{Source: New(h.api.Kube, h.api.CRD, options), house: h}
 }
 
 // rest reconciles until there is nothing left to write, and describes the writes.
@@ -87,7 +65,7 @@ func (r *replica) rest() []string {
 	r.house.api.Forget()
 	for range 10 {
 		before := len(r.house.api.Writes())
-		if err := r.pass(); err != nil {
+		if err := r.reconcile(r.house.ctx); err != nil {
 			r.house.t.Fatal(err)
 		}
 		if len(r.house.api.Writes()) == before {
@@ -107,7 +85,12 @@ func (r *replica) served() string {
 	return r.house.name("certificate", certificate.Leaf)
 }
 
-func (h *house) secret() *corev1.Secret { return h.api.Secret(namespace, DefaultSecretName) }
+// config returns how the API server calls the webhook.
+func (h *house) config() *apiextensionsv1.WebhookClientConfig {
+	return h.api.Definition().Spec.Conversion.Webhook.ClientConfig
+}
+
+func (h *house) secret() *corev1.Secret { return h.api.Secret(namespace, SecretName) }
 
 // written describes the writes that the API server recorded.
 func (h *house) written() []string {
@@ -154,13 +137,8 @@ func (h *house) bundle(pem []byte) string {
 func (h *house) name(kind string, c *x509.Certificate) string {
 	key := kind + string(c.Raw)
 	if h.names[key] == "" {
-		n := 1
-		for other := range h.names {
-			if strings.HasPrefix(other, kind) {
-				n++
-			}
-		}
-		h.names[key] = fmt.Sprintf("%s %d", kind, n)
+		h.count[kind]++
+		h.names[key] = fmt.Sprintf("%s %d", kind, h.count[kind])
 	}
 	return h.names[key]
 }
@@ -170,18 +148,6 @@ func (h *house) want(got []string, want ...string) {
 	h.t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		h.t.Errorf("writes (-want +got):\n%s", diff)
-	}
-}
-
-// wantIdle checks that the reconcile of a replica is a no-op that sends no request.
-func (h *house) wantIdle(r *replica) {
-	h.t.Helper()
-	h.api.Forget()
-	if err := r.pass(); err != nil {
-		h.t.Error(err)
-	}
-	for _, action := range append(h.api.Kube.Actions(), h.api.CRD.Actions()...) {
-		h.t.Errorf("an idle replica sends %s %s", action.GetVerb(), action.GetResource().Resource)
 	}
 }
 
@@ -195,7 +161,7 @@ func (h *house) wantServed(r *replica, want string) {
 	if err != nil {
 		return
 	}
-	bundle := parseBundle(h.api.Definition().Spec.Conversion.Webhook.ClientConfig.CABundle, h.clock.Now())
+	bundle := parseBundle(h.config().CABundle, h.clock.Now())
 	if !trusts(bundle, certificate.Leaf, h.clock.Now()) {
 		h.t.Errorf("the API server does not trust %s", want)
 	}

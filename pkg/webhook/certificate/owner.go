@@ -1,15 +1,15 @@
 package certificate
 
 import (
+	"bytes"
 	"context"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 )
 
 // ErrForeign is wrapped by the error of Ready while another installation of Windlass serves the webhook.
@@ -19,69 +19,74 @@ var ErrForeign = errors.New("another installation of Windlass serves the convers
 // webhook from another installation.
 func (s *Source) Lead() {
 	s.leads.Store(true)
-	select {
-	case s.led <- struct{}{}:
-	default: // Lead was called before
-	}
+	s.wake()
 }
 
 // foreign reports whether the API server calls another installation. Then only the installation that leads may
 // change the clientConfig. That installation replaces both the address and the caBundle. The clientConfig is then
 // foreign to all other installations, so no two installations overwrite each other in turn.
-func (o *Options) foreign(config apiextensionsv1.WebhookClientConfig, c content, trusted []*x509.Certificate) bool {
-	if len(config.CABundle) == 0 || config.URL == nil && config.Service == nil || o.addressed(config) {
-		return false
-	}
+func (o *Options) foreign(config *apiextensionsv1.WebhookClientConfig, c content) bool {
 	// A CustomResourceDefinition that was applied again names the Service in its manifest and keeps our CAs: its
 	// clientConfig is not foreign. If our certificate is valid for the host in the clientConfig, then a replica
 	// with other options shares the Secret and serves at this host: the clientConfig is foreign.
-	if c.signer == nil || c.serving == nil || c.serving.Leaf.VerifyHostname(hostOf(config)) == nil {
-		return true
-	}
-	return !slices.ContainsFunc(trusted, c.signer.Leaf.Equal) ||
-		slices.ContainsFunc(trusted, func(ca *x509.Certificate) bool { return !slices.ContainsFunc(c.bundle, ca.Equal) })
+	reapplied := c.serving != nil && c.serving.Leaf.VerifyHostname(hostOf(config)) != nil &&
+		bytes.Equal(config.CABundle, encodeBundle(c.bundle...))
+	return len(config.CABundle) > 0 && !o.addressed(config) && !reapplied
 }
 
-// addressed reports whether config has the address of this installation.
-func (o *Options) addressed(config apiextensionsv1.WebhookClientConfig) bool {
-	if o.URL != "" {
-		return config.URL != nil && *config.URL == o.URL
+// standBy records for Ready that the installation at host serves the webhook. It logs each new host once.
+func (s *Source) standBy(ctx context.Context, host string) {
+	if old := s.elsewhere.Swap(&host); old == nil || *old != host {
+		klog.FromContext(ctx).Info("Not serving conversions, because the CustomResourceDefinition names the webhook "+
+			"of another installation of Windlass", "crd", CRDName, "host", host)
 	}
-	return config.Service != nil && config.Service.Namespace == o.Namespace && config.Service.Name == o.ServiceName
+}
+
+// address returns the address of this installation.
+func (o *Options) address() *apiextensionsv1.WebhookClientConfig {
+	if o.URL != "" {
+		return &apiextensionsv1.WebhookClientConfig{URL: &o.URL}
+	}
+	return &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{
+		Namespace: o.Namespace, Name: o.ServiceName, Path: ptr.To(Path),
+	}}
+}
+
+// addressed reports whether config has the address of this installation. The path may be another one.
+func (o *Options) addressed(config *apiextensionsv1.WebhookClientConfig) bool {
+	address := o.address()
+	return ptr.Equal(config.URL, address.URL) && hostOf(config) == hostOf(address)
+}
+
+// isDesired reports whether config has the address of this installation and the CAs in bundle.
+func (o *Options) isDesired(config *apiextensionsv1.WebhookClientConfig, bundle []byte) bool {
+	return o.addressed(config) && bytes.Equal(config.CABundle, bundle) &&
+		(config.Service == nil || ptr.Deref(config.Service.Path, "") == Path)
 }
 
 // hostOf returns the host for which the API server requires a certificate.
-func hostOf(config apiextensionsv1.WebhookClientConfig) string {
+func hostOf(config *apiextensionsv1.WebhookClientConfig) string {
 	if config.Service != nil {
 		return config.Service.Name + "." + config.Service.Namespace + ".svc"
 	}
-	if u, err := url.Parse(*config.URL); err == nil {
+	if u, err := url.Parse(ptr.Deref(config.URL, "")); err == nil {
 		return u.Hostname()
 	}
 	return ""
 }
 
-// note records for Ready whether another installation serves the webhook. It logs each new host once.
-func (s *Source) note(ctx context.Context, foreign bool, crd *apiextensionsv1.CustomResourceDefinition) {
-	if !foreign {
-		s.elsewhere.Store(nil)
-		return
+// hosts returns the hosts of the next serving certificate. The first one is the host of this installation. If the
+// current certificate is valid for the host that the API server calls, so is the next one, because replicas with other
+// options may serve there.
+func (o *Options) hosts(config *apiextensionsv1.WebhookClientConfig, c content) []string {
+	host := hostOf(o.address())
+	hosts := []string{host}
+	if o.URL == "" {
+		hosts = append(hosts, host+".cluster.local")
 	}
-	host := hostOf(*crd.Spec.Conversion.Webhook.ClientConfig)
-	if old := s.elsewhere.Swap(&host); old == nil || *old != host {
-		klog.FromContext(ctx).Info("Not serving conversions, because the CustomResourceDefinition names the webhook "+
-			"of another installation of Windlass",
-			"crd", crd.Name, "host", host)
+	called := hostOf(config)
+	if c.serving != nil && c.serving.Leaf.VerifyHostname(called) == nil && !slices.Contains(hosts, called) {
+		hosts = append(hosts, called)
 	}
-}
-
-// elsewhereError returns an error while another installation serves the webhook.
-func (s *Source) elsewhereError() error {
-	host := s.elsewhere.Load()
-	if host == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: CustomResourceDefinition %s names the host %s of the other installation; uninstall one of "+
-		"the two installations",
-		ErrForeign, s.options.CRDName, *host)
+	return hosts
 }

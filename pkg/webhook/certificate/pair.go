@@ -1,7 +1,7 @@
 package certificate
 
 import (
-	"crypto"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -19,13 +19,25 @@ import (
 // kubeadm uses the same time (CertificateBackdate in k8s.io/kubernetes/cmd/kubeadm/app/constants).
 const backdate = 5 * time.Minute
 
+// pair is a certificate and its key. key has the key as PEM.
+type pair struct {
+	tls.Certificate
+	key []byte
+}
+
+// parsePair decodes a certificate and its key, which are PEM. It fails if they do not belong together.
+func parsePair(certificate, key []byte) (*pair, error) {
+	parsed, err := tls.X509KeyPair(certificate, key)
+	return &pair{Certificate: parsed, key: key}, err
+}
+
 // newAuthority creates a self-signed CA.
-func newAuthority(now time.Time, lifetime time.Duration) (*tls.Certificate, error) {
+func newAuthority(now time.Time) (*pair, error) {
 	return sign(&x509.Certificate{
 		// The name distinguishes CAs, both for readers and for the verification of chains.
 		Subject:               pkix.Name{CommonName: "windlass-webhook-ca@" + now.UTC().Format(time.RFC3339)},
 		NotBefore:             now.Add(-backdate),
-		NotAfter:              now.Add(lifetime),
+		NotAfter:              now.Add(authorityLifetime),
 		KeyUsage:              x509.KeyUsageCertSign,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
@@ -33,17 +45,12 @@ func newAuthority(now time.Time, lifetime time.Duration) (*tls.Certificate, erro
 	}, nil)
 }
 
-// issue creates a serving certificate for hosts, which are DNS names or IP addresses. The certificate expires no
-// later than the CA.
-func issue(ca *tls.Certificate, hosts []string, now time.Time, lifetime time.Duration) (*tls.Certificate, error) {
-	end := now.Add(lifetime)
-	if ca.Leaf.NotAfter.Before(end) {
-		end = ca.Leaf.NotAfter
-	}
+// issue creates a serving certificate for hosts, which are DNS names or IP addresses.
+func issue(ca *pair, hosts []string, now time.Time) (*pair, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "windlass-webhook"},
 		NotBefore:             now.Add(-backdate),
-		NotAfter:              end,
+		NotAfter:              now.Add(servingLifetime),
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
@@ -51,40 +58,31 @@ func issue(ca *tls.Certificate, hosts []string, now time.Time, lifetime time.Dur
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
-			continue
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
 		}
-		template.DNSNames = append(template.DNSNames, host)
 	}
 	return sign(template, ca)
 }
 
 // sign creates a key and a certificate for it. If ca is nil, the certificate is self-signed.
-func sign(template *x509.Certificate, ca *tls.Certificate) (*tls.Certificate, error) {
+func sign(template *x509.Certificate, ca *pair) (*pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("generating a key: %w", err)
 	}
-	if ca == nil {
-		ca = &tls.Certificate{Leaf: template, PrivateKey: key}
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
+	ca = cmp.Or(ca, &pair{Certificate: tls.Certificate{Leaf: template, PrivateKey: key}})
+	certificate, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
 	if err != nil {
 		return nil, fmt.Errorf("creating certificate %s: %w", template.Subject, err)
 	}
-	leaf, err := x509.ParseCertificate(raw)
+	encoded, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("parsing certificate %s: %w", template.Subject, err)
+		return nil, fmt.Errorf("encoding the key of certificate %s: %w", template.Subject, err)
 	}
-	return &tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key, Leaf: leaf}, nil
-}
-
-// encodeKey returns a private key as PEM.
-func encodeKey(key crypto.PrivateKey) ([]byte, error) {
-	raw, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a private key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil
+	return parsePair(
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
 }
 
 // encodeBundle returns certificates as PEM.
@@ -111,8 +109,3 @@ func parseBundle(bundle []byte, now time.Time) []*x509.Certificate {
 
 // issuedAt returns when Windlass created a certificate.
 func issuedAt(c *x509.Certificate) time.Time { return c.NotBefore.Add(backdate) }
-
-// renewAt returns when two thirds of the lifetime of a certificate are over.
-func renewAt(c *x509.Certificate) time.Time {
-	return c.NotAfter.Add(-c.NotAfter.Sub(issuedAt(c)) / 3)
-}

@@ -6,22 +6,37 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// The ages at which certificates are due for renewal.
+const (
+	servingDue   = servingLifetime / 3 * 2
+	authorityDue = authorityLifetime / 3 * 2
 )
 
 func TestFirstStartCreatesSecretAndSetsCABundle(t *testing.T) {
 	h := newHouse(t)
-	r := h.replica(Options{})
+	r, second := h.replica(), h.replica()
+	for _, starting := range []*replica{r, second} {
+		if err := starting.reconcile(h.ctx); err != nil {
+			t.Fatal(err)
+		}
+		h.wantServed(starting, "nothing") // the API server does not trust the certificate yet
+	}
+	h.want(h.written(), "Secret: CA 1; certificate 1 by CA 1", "CRD: CA 1")
 	if r.Ready() == nil {
 		t.Error("it is ready before it has a certificate")
 	}
-	h.want(r.rest(),
-		"Secret: CA 1; certificate 1 by CA 1",
-		"CRD: CA 1")
+	h.want(r.rest())
+	h.want(second.rest())
 	h.wantServed(r, "certificate 1")
+	h.wantServed(second, "certificate 1")
 	if err := r.Ready(); err != nil {
 		t.Errorf("it is not ready: %v", err)
 	}
-	h.wantIdle(r)
 
 	secret := h.secret()
 	if secret.Type != corev1.SecretTypeTLS || secret.Labels["app.kubernetes.io/managed-by"] != "windlass" ||
@@ -41,21 +56,12 @@ func TestFirstStartCreatesSecretAndSetsCABundle(t *testing.T) {
 	}
 }
 
-func TestSecondReplicaUsesExistingCertificate(t *testing.T) {
-	h := newHouse(t)
-	h.replica(Options{}).rest()
-	r := h.replica(Options{})
-	h.want(r.rest())
-	h.wantServed(r, "certificate 1")
-}
-
 func TestServingCertificateIsRenewedAfterTwoThirdsOfLifetime(t *testing.T) {
 	h := newHouse(t)
-	options := Options{ServingLifetime: 90 * day}
-	first, second := h.replica(options), h.replica(options)
+	first, second := h.replica(), h.replica()
 	first.rest()
 	second.rest()
-	h.clock.Step(60*day - time.Minute)
+	h.clock.Step(servingDue - time.Minute)
 	h.want(first.rest())
 	h.clock.Step(time.Minute)
 	h.want(second.rest(), "Secret: CA 1; certificate 2 by CA 1")
@@ -66,14 +72,13 @@ func TestServingCertificateIsRenewedAfterTwoThirdsOfLifetime(t *testing.T) {
 
 func TestNewCASignsOnlyOnceOldCertificateIsDue(t *testing.T) {
 	h := newHouse(t)
-	options := Options{AuthorityLifetime: 120 * day, ServingLifetime: 90 * day}
-	first, second := h.replica(options), h.replica(options)
+	first, second := h.replica(), h.replica()
 	first.rest()
-	second.rest()
-	h.clock.Step(60 * day)
-	h.want(first.rest(), "Secret: CA 1; certificate 2 by CA 1") // expires with its CA after 120 days
+	h.clock.Step(authorityDue - 100*day)
+	h.want(first.rest(), "Secret: CA 1; certificate 2 by CA 1")
+	h.want(second.rest())
 
-	h.clock.Step(20 * day)
+	h.clock.Step(100 * day)
 	h.want(first.rest(),
 		"Secret: CA 2, CA 1; certificate 2 by CA 1",
 		"CRD: CA 2, CA 1")
@@ -81,9 +86,8 @@ func TestNewCASignsOnlyOnceOldCertificateIsDue(t *testing.T) {
 	h.wantServed(first, "certificate 2")
 	h.wantServed(second, "certificate 2")
 
-	h.clock.Step(20*day - time.Second)
+	h.clock.Step(servingDue - 100*day - time.Second)
 	h.want(first.rest())
-	h.want(second.rest())
 	h.clock.Step(time.Second)
 	h.want(second.rest(), "Secret: CA 2, CA 1; certificate 3 by CA 2")
 	h.wantServed(second, "certificate 3")
@@ -99,31 +103,17 @@ func TestNewCASignsOnlyOnceOldCertificateIsDue(t *testing.T) {
 		"CRD: CA 2")
 	h.want(first.rest())
 	h.wantServed(first, "certificate 3")
-	h.wantIdle(first)
-}
-
-func TestOldCASignsCertificateThatIsDueTogetherWithIt(t *testing.T) {
-	h := newHouse(t)
-	r := h.replica(Options{AuthorityLifetime: 120 * day, ServingLifetime: 120 * day})
-	r.rest()
-	h.clock.Step(80 * day)
-	h.want(r.rest(),
-		"Secret: CA 2, CA 1; certificate 2 by CA 1",
-		"CRD: CA 2, CA 1")
-	h.wantServed(r, "certificate 2")
-	h.wantIdle(r)
 }
 
 func TestCertificatesAreReplacedAfterClockIsSetBack(t *testing.T) {
 	h := newHouse(t)
-	r := h.replica(Options{})
+	r := h.replica()
 	r.rest()
 	h.clock.SetTime(h.clock.Now().Add(-1000 * day))
 	h.want(r.rest(),
 		"Secret: CA 2, CA 1; certificate 2 by CA 2",
 		"CRD: CA 2, CA 1")
 	h.wantServed(r, "certificate 2")
-	h.wantIdle(r)
 	h.clock.Step(overlap)
 	h.want(r.rest(),
 		"Secret: CA 2; certificate 2 by CA 2",
@@ -133,26 +123,9 @@ func TestCertificatesAreReplacedAfterClockIsSetBack(t *testing.T) {
 	h.wantServed(r, "certificate 3")
 }
 
-func TestCertificateIsServedOnlyOnceAPIServerTrustsIt(t *testing.T) {
-	h := newHouse(t)
-	first, second := h.replica(Options{}), h.replica(Options{})
-	if err := first.pass(); err != nil {
-		t.Fatal(err)
-	}
-	second.watch()
-	view, err := second.cached()
-	if err != nil {
-		t.Fatal(err)
-	}
-	second.serve(h.ctx, view)
-	h.wantServed(second, "nothing")
-	second.rest()
-	h.wantServed(second, "certificate 1")
-}
-
 func TestRecreatedSecretKeepsOldCertificateTrusted(t *testing.T) {
 	h := newHouse(t)
-	first, second := h.replica(Options{}), h.replica(Options{})
+	first, second := h.replica(), h.replica()
 	first.rest()
 	second.rest()
 	h.api.Delete(h.secret())
@@ -167,66 +140,72 @@ func TestRecreatedSecretKeepsOldCertificateTrusted(t *testing.T) {
 	h.wantServed(second, "certificate 2")
 }
 
+func TestRecentCAsAreLimited(t *testing.T) {
+	h := newHouse(t)
+	r := h.replica()
+	r.rest()
+	for range 20 {
+		secret := h.secret()
+		delete(secret.Data, "ca.key")
+		h.api.Put(secret)
+		r.rest()
+		h.clock.Step(2 * time.Second) // for the limit of writes
+	}
+	h.wantServed(r, "certificate 1")
+	if got := parseBundle(h.config().CABundle, h.clock.Now()); len(got) != maxRecent+1 {
+		t.Errorf("%d CAs are trusted, want %d and the CA in use", len(got), maxRecent)
+	}
+	h.clock.Step(overlap)
+	h.want(r.rest(), "Secret: CA 21, CA 1; certificate 1 by CA 1", "CRD: CA 21, CA 1")
+}
+
 func TestConcurrentWriteReturnsConflict(t *testing.T) {
 	h := newHouse(t)
-	options := Options{AuthorityLifetime: 30 * day}
-	first, second := h.replica(options), h.replica(options)
-
-	h.api.BeforeNextWrite(func() { h.api.Put(newSecretOf(h, first)) })
-	if err := second.pass(); !apierrors.IsAlreadyExists(err) {
+	r := h.replica()
+	empty := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: SecretName, Labels: map[string]string{managedByLabel: managedBy},
+	}}
+	h.api.BeforeNextWrite(func() { h.api.Put(empty) })
+	if err := r.reconcile(h.ctx); !apierrors.IsAlreadyExists(err) {
 		t.Fatalf("the Secret is made by another replica at the same time: %v", err)
 	}
-	h.api.BeforeNextWrite(func() { h.api.Put(h.api.Definition()) })
-	if err := second.pass(); !apierrors.IsConflict(err) {
-		t.Fatalf("the CustomResourceDefinition is changed at the same time: %v", err)
-	}
-	h.want(second.rest(), "CRD: CA 1")
-	h.wantServed(second, "certificate 1")
-
-	h.clock.Step(20 * day)
 	h.api.BeforeNextWrite(func() { h.api.Put(h.secret()) })
-	if err := first.pass(); !apierrors.IsConflict(err) {
+	if err := r.reconcile(h.ctx); !apierrors.IsConflict(err) {
 		t.Fatalf("the Secret is changed at the same time: %v", err)
 	}
+	if err := r.reconcile(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	h.api.BeforeNextWrite(func() { h.api.Put(h.api.Definition()) })
+	if err := r.reconcile(h.ctx); !apierrors.IsConflict(err) {
+		t.Fatalf("the CustomResourceDefinition is changed at the same time: %v", err)
+	}
+	h.want(r.rest(), "CRD: CA 1")
 }
 
-// newSecretOf returns the Secret that a replica would create.
-func newSecretOf(h *house, r *replica) *corev1.Secret {
-	wanted, err := r.options.renew(content{}, nil, h.clock.Now())
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	data, err := wanted.changes(content{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return r.options.newSecret(data)
-}
-
-func TestReplicaWithOutdatedCacheKeepsNewCA(t *testing.T) {
+func TestReplicaThatReadsDuringRenewalKeepsNewCA(t *testing.T) {
 	h := newHouse(t)
-	options := Options{AuthorityLifetime: 30 * day}
-	first, second := h.replica(options), h.replica(options)
+	first, second := h.replica(), h.replica()
 	first.rest()
-	second.rest()
-	old := h.secret()
+	oldSecret, oldDefinition := h.secret(), h.api.Definition()
+	h.clock.Step(authorityDue)
+	first.rest()
+	newSecret, newDefinition := h.secret(), h.api.Definition()
 
-	h.clock.Step(20 * day)
-	first.rest()
-	h.api.Forget()
-	second.watch()
-	if err := second.kubeInformers.Core().V1().Secrets().Informer().GetStore().Update(old); err != nil {
-		t.Fatal(err)
-	}
-	if err := second.sync(h.ctx); err != nil {
-		t.Fatal(err)
-	}
-	h.want(h.written())
+	h.api.Put(oldSecret)
+	h.api.Put(oldDefinition)
+	h.api.CRD.PrependReactor("get", "customresourcedefinitions",
+		func(clienttesting.Action) (bool, runtime.Object, error) {
+			h.api.Put(newSecret)
+			h.api.Put(newDefinition)
+			return false, nil, nil
+		})
+	h.want(second.rest())
 }
 
 func TestWritesAreLimitedWhileOtherClientRevertsThem(t *testing.T) {
 	h := newHouse(t)
-	r := h.replica(Options{})
+	r := h.replica()
 	r.rest()
 	h.api.Forget()
 	var err error
@@ -234,7 +213,7 @@ func TestWritesAreLimitedWhileOtherClientRevertsThem(t *testing.T) {
 		crd := h.api.Definition()
 		crd.Spec.Conversion.Webhook.ClientConfig.CABundle = nil
 		h.api.Put(crd)
-		err = r.pass()
+		err = r.reconcile(h.ctx)
 	}
 	if writes := len(h.api.Writes()); err == nil || writes > writesAtOnce {
 		t.Errorf("after %d writes: %v", writes, err)

@@ -9,34 +9,51 @@ import (
 	"sync/atomic"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"golang.org/x/time/rate"
 	crdclientset "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
-	crdinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
-	crdlisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/informers"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"windlass.dev/windlass/pkg/apis/cnat"
 )
 
-// Limits of writes, in case another client keeps reverting them. A renewal of the CA and the certificate takes
-// fewer than writesAtOnce writes.
 const (
-	writesPerSecond = 1
-	writesAtOnce    = 10
+	// Path is the path at which the webhook serves.
+	Path = "/convert"
+	// SecretName is the name of the Secret with the certificate.
+	SecretName = "windlass-webhook-certificate"
+	// CRDName is the name of the CustomResourceDefinition whose objects the webhook converts.
+	CRDName = "ats." + cnat.GroupName
 )
 
-// Backoff after a failed reconcile.
-const (
-	backoffBase  = time.Second
-	backoffLimit = 5 * time.Minute
-)
+// recheck is the time between two reconciles without an event. It is much shorter than a lifetime, because somebody may
+// set the clock.
+const recheck = time.Hour
+
+// writesAtOnce is the number of writes after which there is at most one write in a second, in case another client keeps
+// reverting them. A renewal of the CA and the certificate takes fewer writes.
+const writesAtOnce = 10
+
+// backoff has the delays after failed reconciles. The first delay is also the time between the watches of an object.
+var backoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 10, Cap: 5 * time.Minute}
+
+// Options configures the address of the webhook.
+type Options struct {
+	// Namespace is the namespace of the operator, its Secret and its Service.
+	Namespace string
+	// ServiceName is the name of the Service through which the API server calls the webhook.
+	ServiceName string
+	// URL is the HTTPS URL that the API server calls, instead of the Service, if the operator runs out of cluster. Its
+	// host is a DNS name or an IP address.
+	URL string
+	// Clock says whether certificates are due for renewal.
+	Clock clock.Clock
+}
 
 // Source reconciles the serving certificate, its CA and the CustomResourceDefinition, and provides the
 // certificate to the webhook.
@@ -44,53 +61,23 @@ type Source struct {
 	options Options
 	kube    kubernetes.Interface
 	crd     crdclientset.Interface
+	writes  *rate.Limiter
 
-	kubeInformers informers.SharedInformerFactory
-	crdInformers  crdinformers.SharedInformerFactory
-	secrets       corelisters.SecretLister
-	crds          crdlisters.CustomResourceDefinitionLister
-
-	writes  flowcontrol.PassiveRateLimiter
-	serving atomic.Pointer[tls.Certificate]
-
+	serving   atomic.Pointer[tls.Certificate]
 	leads     atomic.Bool
-	led       chan struct{}          // has an item once leads is true, until Run receives the item
 	elsewhere atomic.Pointer[string] // the host of another installation that serves the webhook, or nil
+	changed   chan struct{}          // has an item if Run must reconcile
 }
 
-// New returns a Source that has no certificate until it runs. It fails if the options are invalid.
-func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options) (*Source, error) {
-	if err := options.complete(); err != nil {
-		return nil, err
+// New returns a Source that has no certificate until it runs.
+func New(kube kubernetes.Interface, crd crdclientset.Interface, options Options) *Source {
+	return &Source{
+		options: options,
+		kube:    kube,
+		crd:     crd,
+		writes:  rate.NewLimiter(rate.Every(time.Second), writesAtOnce),
+		changed: make(chan struct{}, 1),
 	}
-	s := &Source{options: options, kube: kube, crd: crd, led: make(chan struct{}, 1)}
-	s.writes = flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(writesPerSecond, writesAtOnce, options.Clock)
-	s.kubeInformers = informers.NewSharedInformerFactoryWithOptions(kube, 0,
-		informers.WithNamespace(options.Namespace),
-		// The cache does not hold a Secret of this name that lacks the label of Windlass.
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, options.SecretName).String()
-			o.LabelSelector = managedByLabel + "=" + managedBy
-		}))
-	s.crdInformers = crdinformers.NewSharedInformerFactoryWithOptions(crd, 0,
-		crdinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, options.CRDName).String()
-		}),
-		crdinformers.WithTransform(dropSchema))
-	s.secrets = s.kubeInformers.Core().V1().Secrets().Lister()
-	s.crds = s.crdInformers.Apiextensions().V1().CustomResourceDefinitions().Lister()
-	return s, nil
-}
-
-// dropSchema removes the large fields of a CustomResourceDefinition before it is cached.
-func dropSchema(obj any) (any, error) {
-	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
-	if !ok {
-		return obj, nil
-	}
-	lean := *crd
-	lean.ManagedFields, lean.Annotations, lean.Spec.Versions = nil, nil, nil
-	return &lean, nil
 }
 
 // GetCertificate returns the serving certificate, for a tls.Config. It fails until there is a certificate
@@ -105,8 +92,9 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 // Ready returns an error while there is no valid serving certificate. While another installation serves the
 // webhook, the error wraps ErrForeign.
 func (s *Source) Ready() error {
-	if err := s.elsewhereError(); err != nil {
-		return err
+	if host := s.elsewhere.Load(); host != nil {
+		return fmt.Errorf("%w: CustomResourceDefinition %s names the host %s of the other installation; uninstall one of "+
+			"the two installations", ErrForeign, CRDName, *host)
 	}
 	certificate, err := s.GetCertificate(nil)
 	if err != nil {
@@ -119,74 +107,55 @@ func (s *Source) Ready() error {
 }
 
 // Run reconciles until ctx ends. It must be called only once.
-func (s *Source) Run(ctx context.Context) error {
-	defer s.crdInformers.Shutdown()
-	defer s.kubeInformers.Shutdown()
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](backoffBase, backoffLimit),
-		workqueue.TypedRateLimitingQueueConfig[string]{Clock: s.options.Clock})
-	defer queue.ShutDown()
-	if err := s.watch(queue); err != nil {
-		return err
-	}
-	s.kubeInformers.StartWithContext(ctx)
-	s.crdInformers.StartWithContext(ctx)
-	if s.kubeInformers.WaitForCacheSyncWithContext(ctx).AsError() != nil ||
-		s.crdInformers.WaitForCacheSyncWithContext(ctx).AsError() != nil {
-		return nil // ctx has ended
-	}
-	queue.Add(s.options.SecretName)
-	var waiting sync.WaitGroup
-	defer waiting.Wait()
-	waiting.Go(func() {
+func (s *Source) Run(ctx context.Context) {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() { s.watch(ctx, SecretName, s.kube.CoreV1().Secrets(s.options.Namespace).Watch) })
+	watching.Go(func() { s.watch(ctx, CRDName, s.crd.ApiextensionsV1().CustomResourceDefinitions().Watch) })
+	retries := backoff
+	for {
+		delay := retries.Step()
+		switch err := s.reconcile(ctx); {
+		case err == nil:
+			delay, retries = recheck, backoff
+		case ctx.Err() != nil:
+			return
+		case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
+			klog.FromContext(ctx).V(2).Info("Another replica has written first; retrying", "err", err)
+		default:
+			klog.FromContext(ctx).Error(err, "Reconciling the webhook certificate failed")
+		}
 		select {
-		case <-s.led:
-			queue.Add(s.options.SecretName)
+		case <-s.changed:
+		case <-s.options.Clock.After(delay):
 		case <-ctx.Done():
-		}
-	})
-	stop := context.AfterFunc(ctx, queue.ShutDown)
-	defer stop()
-	for s.work(ctx, queue) {
-	}
-	return nil
-}
-
-// watch queues a reconcile for every change of the Secret or the CustomResourceDefinition.
-func (s *Source) watch(queue workqueue.TypedInterface[string]) error {
-	add := func(any) { queue.Add(s.options.SecretName) }
-	for _, informer := range []cache.SharedIndexInformer{
-		s.kubeInformers.Core().V1().Secrets().Informer(),
-		s.crdInformers.Apiextensions().V1().CustomResourceDefinitions().Informer(),
-	} {
-		handler := cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }, DeleteFunc: add}
-		if _, err := informer.AddEventHandler(handler); err != nil {
-			return fmt.Errorf("adding an event handler for the webhook certificate: %w", err)
+			return
 		}
 	}
-	return nil
 }
 
-// work runs one reconcile. It returns false after the queue was shut down.
-func (s *Source) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string]) bool {
-	key, shutdown := queue.Get()
-	if shutdown {
-		return false
+// watch makes Run reconcile after every change of the object with a name, until ctx ends. open starts a watch.
+func (s *Source) watch(
+	ctx context.Context, name string, open func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		events, err := open(ctx, metav1.ListOptions{FieldSelector: metav1.ObjectNameField + "=" + name})
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("Failed to watch an object of the webhook certificate", "name", name, "err", err)
+			return
+		}
+		defer context.AfterFunc(ctx, events.Stop)()
+		s.wake() // the object may have changed before the watch started
+		for range events.ResultChan() {
+			s.wake()
+		}
+	}, backoff.Duration)
+}
+
+// wake makes Run reconcile.
+func (s *Source) wake() {
+	select {
+	case s.changed <- struct{}{}:
+	default: // Run has not handled the previous call yet
 	}
-	defer queue.Done(key)
-	err := s.sync(ctx)
-	switch {
-	case err == nil:
-		queue.Forget(key)
-		queue.AddAfter(key, recheck)
-		return true
-	case ctx.Err() != nil:
-		return true
-	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
-		klog.FromContext(ctx).V(2).Info("Another replica has written first; retrying", "err", err)
-	default:
-		klog.FromContext(ctx).Error(err, "Reconciling the webhook certificate failed")
-	}
-	queue.AddRateLimited(key)
-	return true
 }
