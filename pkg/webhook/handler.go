@@ -3,7 +3,6 @@ package webhook
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -86,7 +85,7 @@ func (h *handler) convert(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, refused.Error(), refused.code)
 		return
 	}
-	converted, err := h.convertObjects(review)
+	response, err := h.respond(review)
 	result := resultSuccess
 	if err != nil {
 		result = resultFailed
@@ -94,17 +93,18 @@ func (h *handler) convert(w http.ResponseWriter, r *http.Request) {
 	}
 	conversions.WithLabelValues(result).Inc()
 	w.Header().Set("Content-Type", "application/json")
-	if err := writeResponse(w, review.Request.UID, converted, err); err != nil {
+	if _, err := w.Write(response); err != nil {
 		logger.V(2).Info("Sending the response to a ConversionReview failed", "err", err)
 	}
 }
 
-func (h *handler) convertObjects(r *review) ([]json.RawMessage, error) {
+// respond returns the response to r. If an object cannot be converted, it also returns why.
+func (h *handler) respond(r *review) ([]byte, error) {
 	if len(r.Request.Objects) > smallBody {
 		h.converting.Lock()
 		defer h.converting.Unlock()
 	}
-	return r.convert()
+	return r.respond()
 }
 
 // place waits for a place for a large body. giveBack frees the place.

@@ -3,12 +3,12 @@ package webhook
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"windlass.dev/windlass/pkg/webhook/conversion"
@@ -45,9 +45,27 @@ func readReview(body []byte) (*review, *requestError) {
 	return r, nil
 }
 
+// respond returns the ConversionReview that responds to r. If an object cannot be converted, the response says so, and
+// respond returns why.
+func (r *review) respond() (response []byte, failure error) {
+	converted, failure := r.convert()
+	result := metav1.Status{Status: metav1.StatusSuccess}
+	if failure != nil {
+		result = metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonBadRequest, Message: failure.Error()}
+	}
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(&apiextensionsv1.ConversionReview{
+		TypeMeta: metav1.TypeMeta{Kind: "ConversionReview", APIVersion: apiextensionsv1.SchemeGroupVersion.String()},
+		Response: &apiextensionsv1.ConversionResponse{UID: r.Request.UID, ConvertedObjects: converted, Result: result},
+	})
+	return buffer.Bytes(), errors.Join(failure, err)
+}
+
 // convert converts the objects one after the other. It stops at the first object that cannot be converted, because the
 // API server cannot use a part of the result.
-func (r *review) convert() (converted []json.RawMessage, err error) {
+func (r *review) convert() (converted []runtime.RawExtension, err error) {
 	if err := conversion.CheckDesired(r.Request.DesiredAPIVersion); err != nil {
 		return nil, err
 	}
@@ -67,34 +85,7 @@ func (r *review) convert() (converted []json.RawMessage, err error) {
 		if err != nil {
 			return nil, err
 		}
-		converted = append(converted, object)
+		converted = append(converted, runtime.RawExtension{Raw: object})
 	}
 	return converted, nil
-}
-
-// writeResponse writes a ConversionReview that responds with the converted objects, or with failure if it is not nil.
-// It writes one object at a time, because encoding the whole response would copy all of them.
-func writeResponse(w io.Writer, uid types.UID, converted []json.RawMessage, failure error) error {
-	result := metav1.Status{Status: metav1.StatusSuccess}
-	if failure != nil {
-		result = metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonBadRequest, Message: failure.Error()}
-	}
-	head, err := json.Marshal(map[string]any{"uid": uid, "result": result})
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, `{"kind":"ConversionReview","apiVersion":%q,"response":%s,"convertedObjects":[`,
-		apiextensionsv1.SchemeGroupVersion, strings.TrimSuffix(string(head), "}"))
-	for i, object := range converted {
-		if i > 0 && err == nil {
-			_, err = io.WriteString(w, ",")
-		}
-		if err == nil {
-			_, err = w.Write(object)
-		}
-	}
-	if err == nil {
-		_, err = io.WriteString(w, "]}}\n")
-	}
-	return err
 }
