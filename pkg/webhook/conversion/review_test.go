@@ -22,14 +22,3 @@ func TestConvertAtErrorNamesObject(t *testing.T) {
 		})
 	}
 }
-
-func TestCheckDesiredRejectsUnknownVersion(t *testing.T) {
-	const want = `desiredAPIVersion "v2" is neither cnat.programming-kubernetes.info/v1 nor ` +
-		`cnat.programming-kubernetes.info/v1alpha1`
-	if err := CheckDesired("v2"); err == nil || err.Error() != want {
-		t.Errorf("the error is %v, want %s", err, want)
-	}
-	if err := CheckDesired(versionV1); err != nil {
-		t.Error(err)
-	}
-}
