@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,9 +24,6 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
-// missedRenewals is how many renewals of the holder may fail to arrive before a candidate reads the Lease.
-const missedRenewals = 3
-
 var (
 	errLeaseLost = errors.New("the Lease was not renewed in time, so another process may lead now")
 	// errAbandoned ends an election while reconciles may still be in flight: the Lease is not released,
@@ -40,18 +38,16 @@ type election struct {
 	deadline time.Duration     // how long the holder tries to renew the Lease
 	period   time.Duration     // between two attempts of the holder or a candidate
 	labels   map[string]string // of the Lease
-	watchdog *leaderelection.HealthzAdaptor
-	clock    clock.Clock // for the wait until a Lease expires
+	clock    clock.Clock       // for the wait until a Lease expires
 	term     *term
 	// keep says that the Lease is not released, but expires.
 	keep atomic.Bool
 }
 
-func newElection(lease Lease, watchdog *leaderelection.HealthzAdaptor) *election {
+func newElection(lease Lease) *election {
 	return &election{
-		Lease: lease, duration: leaseDuration, deadline: renewDeadline, period: retryPeriod, watchdog: watchdog,
-		clock: clock.RealClock{},
-		term:  &term{},
+		Lease: lease, duration: leaseDuration, deadline: renewDeadline, period: retryPeriod, clock: clock.RealClock{},
+		term: newTerm(clock.RealClock{}, leaseDuration, renewDeadline),
 	}
 }
 
@@ -82,34 +78,22 @@ func (e *election) announce(ctx context.Context, leader string) {
 	logger.Info("Leader elected", "self", leader == e.Identity)
 }
 
-// The states of an attempt. The state changes once: from standing to leading or to over.
-const (
-	standing int32 = iota
-	leading
-	over
-)
-
 // attempt takes part in the election until this process loses the Lease, another holder frees the Lease, or
 // outer ends. client-go tries to acquire a Lease only every 2 s to 4.4 s. A Lease that becomes free therefore
 // ends the attempt, and the next attempt tries at once. led reports whether this process has held the Lease.
 func (e *election) attempt(outer context.Context, work func()) (led bool, err error) {
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
-	watching, unwatch := context.WithCancel(ctx)
-	defer unwatch()
-	var state atomic.Int32
-	e.term.reset(e.clock, e.duration, e.deadline)
-	lease := &leaseWatch{
-		leases: e.Client.CoordinationV1().Leases(e.Namespace), name: e.Name, identity: e.Identity, period: e.period,
-		clock: e.clock,
-	}
-	held := &lock{watch: lease, trust: missedRenewals * e.period, term: e.term, lost: cancel,
-		Interface: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
-			Labels:     e.labels,
-			Client:     e.Client.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
-		}}
+	standing, acquired := context.WithCancel(ctx)
+	defer acquired()
+	var decided sync.Once // this process leads, or the attempt is over
+	e.term.renewed.Store(nil)
+	held := &lock{term: e.term, lost: cancel, Interface: &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
+		Labels:     e.labels,
+		Client:     e.Client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: e.Identity},
+	}}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Name:          e.Name,
 		Lock:          held,
@@ -118,8 +102,9 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 		RetryPeriod:   e.period,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) {
-				if state.CompareAndSwap(standing, leading) {
-					unwatch()
+				decided.Do(func() { led = true })
+				if led {
+					acquired()
 					e.begin(ctx, held, work)
 				}
 			},
@@ -130,17 +115,12 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	if err != nil {
 		return false, fmt.Errorf("preparing the leader election with Lease %s/%s: %w", e.Namespace, e.Name, err)
 	}
-	e.watchdog.SetLeaderElection(elector)
 	// The watch starts before the elector reads the Lease, so that it misses no release.
-	go lease.run(watching, lease.open(watching), func() {
-		if state.CompareAndSwap(standing, over) {
-			cancel()
-		}
-	})
+	go e.watch(standing, e.open(standing), func() { decided.Do(cancel) })
 	elector.Run(ctx)
-	led = !state.CompareAndSwap(standing, over) && state.Load() == leading
+	decided.Do(func() {})
 	if lost := led && outer.Err() == nil; !lost && !e.keep.Load() && !errors.Is(context.Cause(outer), errAbandoned) {
-		lease.releaseIfHeld(outer, e.deadline)
+		e.releaseIfHeld(outer)
 	}
 	return led, nil
 }

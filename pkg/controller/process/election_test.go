@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/leaderelection"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 )
@@ -34,14 +33,13 @@ type candidate struct {
 	result  chan error
 }
 
-func stand(t *testing.T, client *fake.Clientset, identity string, tolerated time.Duration) *candidate {
+func stand(t *testing.T, client *fake.Clientset, identity string) *candidate {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	c := &candidate{
-		clock: clocktesting.NewFakeClock(time.Now()),
-		election: newElection(Lease{client, "windlass-system", leaseName, identity},
-			leaderelection.NewLeaderHealthzAdaptor(tolerated)),
-		stop: stop, result: make(chan error, 1),
+		clock:    clocktesting.NewFakeClock(time.Now()),
+		election: newElection(Lease{client, "windlass-system", leaseName, identity}),
+		stop:     stop, result: make(chan error, 1),
 	}
 	c.duration, c.deadline, c.period = 3*time.Hour, 2*time.Hour, time.Hour
 	c.election.clock = c.clock
@@ -82,7 +80,7 @@ func holder(t *testing.T, client *fake.Clientset) string {
 
 func TestReleasedLeaseIsAcquiredImmediately(t *testing.T) {
 	client := fake.NewClientset()
-	first := stand(t, client, "first", 0)
+	first := stand(t, client, "first")
 	eventually(t, "the first to lead", first.working.Load)
 	begun := make(chan struct{}, 2)
 	client.PrependWatchReactor("leases", func(action clienttesting.Action) (bool, watch.Interface, error) {
@@ -90,7 +88,7 @@ func TestReleasedLeaseIsAcquiredImmediately(t *testing.T) {
 		begun <- struct{}{}
 		return true, watcher, err
 	})
-	second := stand(t, client, "second", 0)
+	second := stand(t, client, "second")
 	<-begun
 	if second.working.Load() {
 		t.Fatal("two lead at once")
@@ -127,7 +125,7 @@ func TestExpiredLeaseIsAcquiredImmediately(t *testing.T) {
 		begun <- watcher
 		return true, watcher, nil
 	})
-	c := stand(t, client, "second", 0)
+	c := stand(t, client, "second")
 	watcher := <-begun
 	// If the Lease were free at the first GET, the elector would acquire it without an event.
 	eventually(t, "it to find the Lease held", func() bool {
@@ -156,8 +154,7 @@ func TestLostLeaseStopsElectionAndIsNotReleased(t *testing.T) {
 		renewed := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
 		return refuse.Load() && ptr.Deref(renewed.Spec.HolderIdentity, "") != "", nil, errors.New("no answer")
 	})
-	lost := newElection(Lease{client, "windlass-system", leaseName, "second"},
-		leaderelection.NewLeaderHealthzAdaptor(time.Hour))
+	lost := newElection(Lease{client, "windlass-system", leaseName, "second"})
 	lost.duration, lost.deadline, lost.period = 400*time.Millisecond, 200*time.Millisecond, 20*time.Millisecond
 	err := lost.run(t.Context(), func() { refuse.Store(true) })
 	if !errors.Is(err, errLeaseLost) {
@@ -173,8 +170,7 @@ func TestLeaseIsNotReleasedWhileReconcileRuns(t *testing.T) {
 	ctx, abandon := context.WithCancelCause(t.Context())
 	working := make(chan struct{})
 	ended := make(chan error, 1)
-	e := newElection(Lease{client, "windlass-system", leaseName, "stuck"},
-		leaderelection.NewLeaderHealthzAdaptor(time.Hour))
+	e := newElection(Lease{client, "windlass-system", leaseName, "stuck"})
 	go func() { ended <- e.run(ctx, func() { close(working) }) }()
 	<-working
 	abandon(errAbandoned)
@@ -183,27 +179,5 @@ func TestLeaseIsNotReleasedWhileReconcileRuns(t *testing.T) {
 	}
 	if got := holder(t, client); got != "stuck" {
 		t.Errorf("the lease was given to %q", got)
-	}
-}
-
-func TestWatchdogDetectsLeaseThatIsNotRenewed(t *testing.T) {
-	for name, c := range map[string]struct {
-		tolerated time.Duration
-		healthy   bool
-	}{
-		"in time":  {0, true},
-		"too late": {-4 * time.Hour, false}, // the Lease lasts 3 h
-	} {
-		t.Run(name, func(t *testing.T) {
-			candidate := stand(t, fake.NewClientset(), "first", c.tolerated)
-			eventually(t, "it to lead", candidate.working.Load)
-			if err := candidate.watchdog.Check(nil); (err == nil) != c.healthy {
-				t.Errorf("the watchdog says: %v", err)
-			}
-			candidate.stop()
-			if err := <-candidate.result; err != nil {
-				t.Errorf("it ended with: %v", err)
-			}
-		})
 	}
 }

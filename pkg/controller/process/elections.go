@@ -2,10 +2,9 @@ package process
 
 import (
 	"context"
-	"net/http"
+	"fmt"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/leaderelection"
 
 	"windlass.dev/windlass/pkg/sharding/shards"
 )
@@ -27,7 +26,7 @@ type elections []*election
 // replicas of this installation may still work.
 func newElections(leases []Lease, sharded bool) (all elections) {
 	for i, lease := range leases {
-		e := newElection(lease, leaderelection.NewLeaderHealthzAdaptor(leaseDuration))
+		e := newElection(lease)
 		if sharded && i == 0 {
 			e.labels = map[string]string{shards.OperatorLabel: lease.Name}
 		}
@@ -38,10 +37,10 @@ func newElections(leases []Lease, sharded bool) (all elections) {
 }
 
 // check is for /healthz: it fails if this process holds a Lease and has not renewed it in time.
-func (all elections) check(r *http.Request) error {
+func (all elections) check() error {
 	for _, e := range all {
-		if err := e.watchdog.Check(r); err != nil {
-			return err
+		if e.term.over() {
+			return fmt.Errorf("the Lease %s/%s: %w", e.Namespace, e.Name, errLeaseLost)
 		}
 	}
 	return nil

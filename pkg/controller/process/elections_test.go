@@ -60,7 +60,7 @@ func TestOnlyOneInstallationLeads(t *testing.T) {
 	if second.working.Load() {
 		t.Error("both work at once")
 	}
-	if err := second.elections.check(nil); err != nil {
+	if err := second.elections.check(); err != nil {
 		t.Errorf("the one that waits is not healthy: %v", err)
 	}
 	first.stop()

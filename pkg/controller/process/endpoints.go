@@ -21,11 +21,15 @@ const (
 
 // health returns the handler of /healthz and /readyz. With ?verbose, /readyz also says of each controller whether
 // its kind is watched.
-func health(
-	healthy func(*http.Request) error, ready func() error, controllers func() []*controller.Controller,
-) *http.ServeMux {
+func health(healthy, ready func() error, controllers func() []*controller.Controller) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", answer(healthy))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := healthy(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		states := ""
 		if r.URL.Query().Has("verbose") {
@@ -52,16 +56,6 @@ func kindStates(controllers []*controller.Controller) string {
 		}
 	}
 	return lines.String()
-}
-
-func answer(check func(*http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if err := check(r); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	}
 }
 
 // serve listens on address at once, and serves until ctx ends: by HTTPS if certificates is not nil, otherwise by HTTP.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -69,62 +70,42 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements k8s.io/apimachinery/pkg/util/net.RoundTripperWrapper.
 func (f fenced) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// term is the time in which a process may act as the holder of a Lease. For presence.progress, it is the time in which
-// the coordinator must make progress. The time counts even while the process is stopped, or the whole machine is
-// suspended.
+// term is the time in which a process may act as the holder of a Lease. The time counts even while the process is
+// stopped, or the whole machine is suspended.
 type term struct {
-	mu       sync.Mutex
 	clock    clock.PassiveClock
 	duration time.Duration // after which another process may hold the Lease
 	deadline time.Duration // after which this process no longer acts as the holder
-	renewed  time.Time     // when the last renewal that succeeded was sent; zero before the first one
+	// renewed is when the last renewal that succeeded was sent. It is nil before the first one.
+	renewed atomic.Pointer[time.Time]
 }
 
-// reset begins a term, before this process holds the Lease.
-func (t *term) reset(clk clock.PassiveClock, duration, deadline time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.clock, t.duration, t.deadline, t.renewed = clk, duration, deadline, time.Time{}
+// newTerm returns the term of a Lease that this process does not hold yet.
+func newTerm(clk clock.PassiveClock, duration, deadline time.Duration) *term {
+	return &term{clock: clk, duration: duration, deadline: deadline}
 }
 
-// now returns the time at which a renewal is sent.
-func (t *term) now() time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.clock.Now()
-}
-
-// since returns the time since the last renewal, by the monotonic clock or the wall clock, whichever shows more time.
-// The monotonic clock of Linux stops while the machine is suspended. The wall clock can be set back.
-func (t *term) since() time.Duration {
+// since returns the time since a renewal, by the monotonic clock or the wall clock, whichever shows more time. The
+// monotonic clock of Linux stops while the machine is suspended. The wall clock can be set back.
+func (t *term) since(renewed time.Time) time.Duration {
 	now := t.clock.Now()
-	return max(now.Sub(t.renewed), now.Round(0).Sub(t.renewed.Round(0)))
+	return max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0)))
 }
 
 // renew records that a renewal succeeded, which was sent at a time.
-func (t *term) renew(sent time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.renewed = sent
-}
+func (t *term) renew(sent time.Time) { t.renewed.Store(&sent) }
 
 // begun reports whether this process has held the Lease.
-func (t *term) begun() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.renewed.IsZero()
-}
+func (t *term) begun() bool { return t.renewed.Load() != nil }
 
 // acts reports whether this process has renewed the Lease recently enough to act as its holder.
 func (t *term) acts() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.renewed.IsZero() && t.since() <= t.deadline
+	renewed := t.renewed.Load()
+	return renewed != nil && t.since(*renewed) <= t.deadline
 }
 
 // over reports whether another process may hold a Lease that this process has held.
 func (t *term) over() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.renewed.IsZero() && t.since() > t.duration
+	renewed := t.renewed.Load()
+	return renewed != nil && t.since(*renewed) > t.duration
 }

@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -15,11 +14,8 @@ import (
 // and released it.
 type lock struct {
 	resourcelock.Interface
-	watch *leaseWatch
-	// trust is how long Get relies on an event of the watch.
-	trust time.Duration
-	term  *term
-	lost  func() // ends the election
+	term *term
+	lost func() // ends the election
 	// former is the holder that this process found before it acquired the Lease, or "".
 	former string
 }
@@ -28,16 +24,7 @@ type lock struct {
 //
 // A Lease of the cluster that another replica of the same installation holds counts as free. This process has acquired
 // the Lease of its installation before, so that replica no longer works, or no longer leads.
-//
-// Get answers from the watch while the watch shows that another process renews the Lease. It always reads a Lease that
-// counts as free.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	if lease := l.watch.renewed(l.trust); lease != nil && !l.term.begun() && !l.countsAsFree(holderOf(lease)) {
-		l.former = holderOf(lease)
-		record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
-		raw, err := json.Marshal(record)
-		return record, raw, err
-	}
 	record, raw, err := l.Interface.Get(ctx)
 	if err != nil || record.HolderIdentity == l.Identity() {
 		return record, raw, err
@@ -47,16 +34,10 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		return nil, nil, fmt.Errorf("the Lease is held by %q now: %w", record.HolderIdentity, errLeaseLost)
 	}
 	l.former = record.HolderIdentity
-	if l.countsAsFree(l.former) {
+	if installationOf(l.former) != "" && !l.fromOther() { // only the holder of a Lease of the cluster names one
 		record.HolderIdentity = ""
 	}
 	return record, raw, nil
-}
-
-// countsAsFree reports whether a Lease counts as free although it has a holder: a Lease of the cluster that a replica
-// of this installation holds. Only the identities in such a Lease name an installation.
-func (l *lock) countsAsFree(holder string) bool {
-	return installationOf(holder) != "" && !otherInstallation(holder, l.Identity())
 }
 
 // Create implements resourcelock.Interface.
@@ -70,7 +51,7 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 }
 
 // renew writes the Lease. If ctx is canceled, renew waits for the response: the API server could carry out a canceled
-// request after leaseWatch.releaseIfHeld has read the Lease, which would then not be released.
+// request after election.releaseIfHeld has read the Lease, which would then not be released.
 func (l *lock) renew(ctx context.Context, write func(context.Context) error) error {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -78,7 +59,7 @@ func (l *lock) renew(ctx context.Context, write func(context.Context) error) err
 	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	sent := l.term.now()
+	sent := l.term.clock.Now()
 	if l.term.over() {
 		l.lost()
 		return errLeaseLost

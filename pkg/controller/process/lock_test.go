@@ -23,13 +23,13 @@ import (
 // lockOf returns the lock of a holder, with times of a real Lease.
 func lockOf(client *fake.Clientset, clock *clocktesting.FakePassiveClock, identity string) (l *lock, lost *bool) {
 	lost = new(bool)
-	l = &lock{watch: &leaseWatch{}, trust: missedRenewals * retryPeriod, term: &term{}, lost: func() { *lost = true },
+	return &lock{
+		term: newTerm(clock, leaseDuration, renewDeadline), lost: func() { *lost = true },
 		Interface: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: "windlass-system", Name: leaseName}, Client: client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-		}}
-	l.term.reset(clock, leaseDuration, renewDeadline)
-	return l, lost
+		},
+	}, lost
 }
 
 // TestHolderThatRenewsTooLateHasLostItsLease is the case of a process that was stopped, and continues when another
@@ -46,6 +46,7 @@ func TestHolderThatRenewsTooLateHasLostItsLease(t *testing.T) {
 		clock.SetTime(clock.Now().Add(c.pause))
 		controllertest.ErrorContains(t, c.want, held.Update(t.Context(), record))
 		controllertest.Equal(t, "lost after "+c.pause.String(), c.want != "", *lost)
+		controllertest.ErrorContains(t, c.want, elections{{term: held.term}}.check())
 	}
 }
 
@@ -98,7 +99,7 @@ func TestLeaseOfTheClusterPassesWithinAnInstallation(t *testing.T) {
 // from another one works only when no replica of that can send writes any more.
 func TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites(t *testing.T) {
 	for former, waits := range map[string]bool{"one/a": true, "two/a": false, "": false} {
-		e := newElection(Lease{Identity: "two/b"}, nil)
+		e := newElection(Lease{Identity: "two/b"})
 		clock, began := clocktesting.NewFakeClock(time.Now()), make(chan struct{})
 		e.clock = clock
 		held, _ := lockOf(fake.NewClientset(), clocktesting.NewFakePassiveClock(time.Now()), "two/b")
@@ -153,10 +154,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 func TestFenceRefusesWritesOutsideOfTheTerm(t *testing.T) {
 	clock, sent := clocktesting.NewFakePassiveClock(time.Now()), 0
-	held, other := &term{}, &term{}
-	for _, term := range []*term{held, other} {
-		term.reset(clock, leaseDuration, renewDeadline)
-	}
+	held, other := newTerm(clock, leaseDuration, renewDeadline), newTerm(clock, leaseDuration, renewDeadline)
 	fence := &Fence{}
 	client := fence.Wrap(roundTripper(func(*http.Request) (*http.Response, error) { sent++; return nil, nil }))
 	attempt := func(when string, allowed bool) {
@@ -191,8 +189,8 @@ func TestFenceRefusesWritesOutsideOfTheTerm(t *testing.T) {
 // TestTermEndsWhileTheMachineIsSuspended is about the clocks of Linux: the monotonic one stands still in the meantime.
 func TestTermEndsWhileTheMachineIsSuspended(t *testing.T) {
 	sent := time.Now()
-	clock, suspended := clocktesting.NewFakePassiveClock(sent), &term{}
-	suspended.reset(clock, leaseDuration, renewDeadline)
+	clock := clocktesting.NewFakePassiveClock(sent)
+	suspended := newTerm(clock, leaseDuration, renewDeadline)
 	suspended.renew(sent)
 	for _, c := range []struct {
 		name string
@@ -241,9 +239,8 @@ func TestReplicaThatRenewsTooLateHasLostItsLease(t *testing.T) {
 	clock, client := clocktesting.NewFakeClock(time.Now()), fake.NewClientset()
 	p := &presence{
 		leases: client.CoordinationV1().Leases("windlass-system"), operator: leaseName, identity: "self", clock: clock,
-		term: &term{},
+		term: newTerm(clock, leaseDuration, renewDeadline), progress: newTerm(clock, leaseDuration, renewDeadline),
 	}
-	p.term.reset(clock, leaseDuration, renewDeadline)
 	controllertest.ErrorContains(t, "", p.renew(t.Context()))
 	clock.Step(renewDeadline)
 	controllertest.ErrorContains(t, "", p.renew(t.Context()))

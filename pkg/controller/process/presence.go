@@ -26,7 +26,7 @@ type presence struct {
 	identity string
 	clock    clock.Clock
 	term     *term
-	progress term // begins again whenever the coordinator makes progress
+	progress *term // begins again whenever the coordinator makes progress
 
 	mu        sync.Mutex
 	confirmed string

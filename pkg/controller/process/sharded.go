@@ -105,13 +105,13 @@ func newCoordinator(working context.Context, o Options, started func(*instance),
 		started: started, wake: wake,
 		running: map[int]*instance{}, taken: map[int]takeover{}, offers: map[int]offer{},
 		declined: map[string]time.Time{}, doubtful: map[string]string{},
-		readTerm: &term{},
 	}
 	c.lastRead = c.clock.Now()
-	c.presence = &presence{leases: c.leases, operator: c.operator, identity: c.identity, clock: c.clock, term: &term{}}
-	c.presence.term.reset(c.clock, leaseDuration, renewDeadline)
-	c.presence.progress.reset(c.clock, stepPatience, stepPatience)
-	c.readTerm.reset(c.clock, readDeadline, readDeadline)
+	c.readTerm = newTerm(c.clock, readDeadline, readDeadline)
+	c.presence = &presence{
+		leases: c.leases, operator: c.operator, identity: c.identity, clock: c.clock,
+		term: newTerm(c.clock, leaseDuration, renewDeadline), progress: newTerm(c.clock, stepPatience, stepPatience),
+	}
 	return c
 }
 
