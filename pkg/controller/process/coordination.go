@@ -150,23 +150,6 @@ func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease,
 	return nil
 }
 
-// rewrite writes a Lease that this replica holds again. The API server then refuses an earlier write that may still be
-// on its way.
-func (c *coordination) rewrite(
-	ctx context.Context, lease *coordinationv1.Lease,
-) (kept *coordinationv1.Lease, err error) {
-	now := c.clock.Now().Truncate(time.Microsecond) // as it is stored
-	if last := lease.Spec.RenewTime; last != nil && now.Equal(last.Time) {
-		now = now.Add(time.Microsecond) // a write without a change would leave the version as it is
-	}
-	kept = lease.DeepCopy()
-	kept.Spec.RenewTime = ptr.To(metav1.NewMicroTime(now))
-	if kept, err = c.leases.Update(ctx, kept, metav1.UpdateOptions{}); err != nil {
-		return nil, fmt.Errorf("writing the Lease %s again: %w", lease.Name, err)
-	}
-	return kept, nil
-}
-
 // clear removes the holder of a Lease, because the holder is gone, unless somebody has changed the Lease.
 func (c *coordination) clear(ctx context.Context, lease coordinationv1.Lease) {
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(""), nil // nobody knows when the holder has ended

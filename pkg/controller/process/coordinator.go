@@ -38,13 +38,6 @@ const (
 	// readPatience is how long a replica that has a share of the shards may fail to read the state: renewDeadline, and
 	// the additional time before the first attempt if the replica rested.
 	readPatience = renewDeadline + restInterval - stepInterval
-	// startPatience is how long a replica keeps a shard whose instance fails to start. The replica then
-	// ends, so that another replica acquires the shard.
-	startPatience = time.Minute
-	// stepPatience is how long the coordinator may take from one step to the next, or from one shard to the
-	// next. The process then ends, so that the other replicas acquire its shards. Each request has a timeout, so
-	// only a bug can take longer.
-	stepPatience = 10 * time.Minute
 )
 
 // coordinator decides which shards this replica works on, together with the coordinators of the other replicas.
@@ -66,33 +59,29 @@ type coordinator struct {
 	// layout is the layout that this replica works with, or is about to.
 	layout       shards.Layout
 	confirmation confirmation
-	settled      bool // whether this replica waits for nothing
-	weighed      time.Time
-	weights      *weights                         // the latest result of Weigh, until the stored layout has it; then nil
-	weighing     chan weights                     // has a value when Weigh has ended; nil if it does not run
+	settled      bool                             // whether this replica waits for nothing
+	counted      atomic.Pointer[weights]          // the latest result of Weigh; nil before the first one
+	considered   *weights                         // the result of Weigh that the stored layout fits
 	wake         func()                           // lets the next step follow at once
 	lastRead     time.Time                        // when the state was read last, or this replica kept nobody from working
 	readTerm     *term                            // of the last reading of the state
 	listed       map[string]*coordinationv1.Lease // all Leases, by name
 	running      map[int]*instance                // by shard
-	taken        map[int]takeover                 // by shard, until the work on it begins
 	offers       map[int]offer                    // of shards that this replica has released, and nobody holds yet
 	// by the replica that has not taken a shard, or to which none could be offered
 	declined map[string]time.Time
 	// the versions of Leases that this replica has tried to release, without a clear answer
 	doubtful map[string]string
-	failing  time.Time // since when an instance could not be started; zero if all were
 
 	mu        sync.Mutex
 	prevented bool // no instance may start any more
 }
 
-// run coordinates until ctx ends. It returns an error if this replica has lost a shard, if it cannot read the state or
-// start an instance for too long, or if reconciles do not end in time. changes has a value when the Leases may have
+// run coordinates until ctx ends. It returns an error if this replica has lost a shard, if it cannot read the state
+// for too long, if it cannot start an instance, or if reconciles do not end in time. changes has a value when the Leases may have
 // changed, or an instance has ended.
 func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
 	for {
-		c.presence.progress.renew(c.clock.Now())
 		if err := c.step(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -235,19 +224,17 @@ func (c *coordinator) startsPrevented() bool {
 }
 
 // startShards starts to work on the shards that this replica holds. view and the layout were read from the API server
-// after their Leases were acquired. It returns an error if an instance could not be started for startPatience.
+// after their Leases were acquired.
 func (c *coordinator) startShards(ctx context.Context, view shards.View) error {
-	var failed error
 	for shard := range c.layout.Shards() {
 		if c.running[shard] != nil || !c.holds(view, shard) || !view.MayWork(shard) {
 			continue
 		}
-		c.presence.progress.renew(c.clock.Now())
 		if err := c.startShard(ctx, shard); err != nil {
-			failed = err
+			return err
 		}
 	}
-	return c.tolerate(ctx, failed)
+	return nil
 }
 
 // startShard starts to work on a shard, unless starts are prevented.
@@ -257,37 +244,20 @@ func (c *coordinator) startShard(ctx context.Context, shard int) error {
 	if c.prevented {
 		return nil
 	}
-	if err := c.supersedeRelease(ctx, shards.LeaseName(c.operator, shard)); err != nil {
-		return err
+	if !c.supersedeRelease(ctx, shard) {
+		return nil
 	}
 	of, err := c.New(ctx, c.layout.Selector(shard))
 	if err != nil {
 		return fmt.Errorf("starting the operator for shard %d: %w", shard, err)
 	}
 	klog.FromContext(ctx).Info("Working on a shard", "shard", shard, "layout", c.layout.Version)
-	i := start(c.working, of, c.workers, c.taken[shard].over)
-	delete(c.taken, shard)
+	i := start(c.working, of, c.workers)
 	c.running[shard] = i
 	c.started(i)
 	go func() {
 		<-i.ended
 		c.wake()
 	}()
-	return nil
-}
-
-// tolerate returns err if there was an error for startPatience, and logs it otherwise.
-func (c *coordinator) tolerate(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		c.failing = time.Time{}
-	case c.failing.IsZero():
-		c.failing = c.clock.Now()
-	case c.clock.Since(c.failing) > startPatience:
-		return err
-	}
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot work on a shard")
-	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/sharding"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -163,30 +162,6 @@ func TestReplicaThatWaitsToleratesAnError(t *testing.T) {
 	})
 }
 
-// TestLeaderCountsOnceForALayoutItCannotStore lets an admission policy refuse the ConfigMap.
-func TestLeaderCountsOnceForALayoutItCannotStore(t *testing.T) {
-	inLedger(t, func(t *testing.T, l *ledger) {
-		var counted atomic.Int32
-		var refuses atomic.Bool
-		refuses.Store(true)
-		m := l.start("a", 4, func(m *member, o *Options) {
-			m.client.PrependReactor("create", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
-				return refuses.Load(), nil, apierrors.NewForbidden(action.GetResource().GroupResource(), leaseName,
-					errors.New("no"))
-			})
-			o.Sharding.Weigh = func(ctx context.Context) (map[string]int, error) {
-				counted.Add(1)
-				return l.weigh(ctx)
-			}
-		})
-		l.passes(time.Minute)
-		controllertest.Equal(t, "counts in a minute", 1, int(counted.Load()))
-		refuses.Store(false)
-		l.settles("in the end", map[string]int{"a": 40})
-		m.ends()
-	})
-}
-
 // TestLeaseWithoutLabelIsNotAdopted removes the label of the Lease of a shard.
 func TestLeaseWithoutLabelIsNotAdopted(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
@@ -209,26 +184,5 @@ func TestLeaseWithoutLabelIsNotAdopted(t *testing.T) {
 		})
 		l.settles("in the end", map[string]int{"b": 40})
 		b.ends()
-	})
-}
-
-// TestReplicaWhoseCoordinatorHangsEnds lets Sharding.New hang while the replica renews its Lease.
-func TestReplicaWhoseCoordinatorHangsEnds(t *testing.T) {
-	inLedger(t, func(t *testing.T, l *ledger) {
-		a := l.start("a", 4)
-		l.settles("at first", map[string]int{"a": 40})
-		b := l.start("b", 4, func(_ *member, o *Options) {
-			o.Sharding.New = func(ctx context.Context, _ sharding.Selector) (Instance, error) {
-				<-ctx.Done()
-				return Instance{}, ctx.Err()
-			}
-		})
-		l.passes(stepPatience - time.Minute)
-		if l.shares()[""] == 0 {
-			t.Error("no namespace lacks an owner while the other one hangs")
-		}
-		l.settles("when the other one has ended", map[string]int{"a": 40})
-		controllertest.ErrorContains(t, "has made no progress", <-b.ended)
-		a.ends()
 	})
 }

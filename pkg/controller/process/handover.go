@@ -74,18 +74,20 @@ func (c *coordinator) mayLose(name string) bool {
 	return lease != nil && holderOf(lease) == c.identity && lease.ResourceVersion == c.doubtful[name]
 }
 
-// supersedeRelease makes sure that this replica does not lose the Lease of a shard by an earlier attempt to release it.
-func (c *coordinator) supersedeRelease(ctx context.Context, name string) error {
+// supersedeRelease makes sure that this replica does not lose the Lease of a shard by an earlier attempt to release it:
+// it acquires the Lease again, so that the API server rejects the earlier write. It reports whether that is so.
+func (c *coordinator) supersedeRelease(ctx context.Context, shard int) bool {
+	name := shards.LeaseName(c.operator, shard)
 	if !c.mayLose(name) {
-		return nil
+		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
-	kept, err := c.rewrite(ctx, c.listed[name])
-	if err == nil {
+	kept := c.acquire(ctx, shard, c.listed[name])
+	if kept != nil {
 		c.listed[name] = kept
 	}
-	return err
+	return kept != nil
 }
 
 // releaseAll stops the work on all shards, and releases them.
@@ -158,16 +160,14 @@ func (c *coordinator) ends(replica string) bool {
 	return lease == nil || shards.IsStopping(lease)
 }
 
-// acquireShard tries to acquire the Lease of a shard, unless this replica stops. If it succeeds, it records the
-// takeover for the metrics.
+// acquireShard tries to acquire the Lease of a shard, unless this replica stops.
 func (c *coordinator) acquireShard(ctx context.Context, shard int) {
 	name := shards.LeaseName(c.operator, shard)
-	former := c.listed[name]
-	if c.startsPrevented() || holderOf(former) == c.identity {
+	previous := c.listed[name]
+	if c.startsPrevented() || holderOf(previous) == c.identity {
 		return // in the second case, it has just acquired a shard that it had offered
 	}
-	if acquired := c.acquire(ctx, shard, former); acquired != nil {
-		c.taken[shard] = takeoverFrom(former, c.listed[shards.ReplicaLeaseName(c.operator, holderOf(former))])
+	if acquired := c.acquire(ctx, shard, previous); acquired != nil {
 		c.listed[name] = acquired
 	}
 }

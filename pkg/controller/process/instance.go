@@ -31,9 +31,8 @@ type instance struct {
 }
 
 // start starts an Instance: first its caches, and its workers when the caches have synced. It runs until stop is called
-// or ctx ends. It then waits for the reconciles in flight, and writes the waiting Events. It calls began before the
-// workers start.
-func start(ctx context.Context, i Instance, workers int, began func()) *instance {
+// or ctx ends. It then waits for the reconciles in flight, and writes the waiting Events.
+func start(ctx context.Context, i Instance, workers int) *instance {
 	ctx, cancel := context.WithCancel(ctx)
 	running := &instance{i, cancel, make(chan struct{})}
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -47,7 +46,6 @@ func start(ctx context.Context, i Instance, workers int, began func()) *instance
 		defer written()
 		defer end()
 		if warm.wait(ctx) {
-			began()
 			heldShards.Inc()
 			defer heldShards.Dec()
 			work(ctx, i.Controllers, workers)

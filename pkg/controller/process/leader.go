@@ -6,6 +6,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"windlass.dev/windlass/pkg/sharding/shards"
@@ -35,19 +36,13 @@ func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64)
 		return nil
 	}
 	fits := s.layout.Version > 0 && s.layout.Version >= newest && s.layout.Shards() == c.Shards
-	if fits && c.clock.Since(c.weighed) < weighInterval {
-		return nil
-	}
-	w, ok := c.weigh(ctx)
-	if !ok {
+	w := c.counted.Load()
+	if w == nil || fits && (w == c.considered || w.err != nil) {
 		return nil
 	}
 	next, changed := s.layout.Next(w.objects, c.Shards)
-	switch {
-	case fits && w.err != nil:
-		return nil
-	case fits && !changed:
-		c.weights = nil
+	if fits && !changed {
+		c.considered = w
 		if !slices.Equal(next.Weights, s.layout.Weights) {
 			c.replace(writing, s.layout, next) // the same layout, so that nothing stops
 		}
@@ -57,7 +52,7 @@ func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64)
 	if !c.replace(writing, s.layout, next) {
 		return nil
 	}
-	c.weights = nil
+	c.considered = w
 	return c.switchLayout(ctx, next)
 }
 
@@ -83,35 +78,17 @@ func (c *coordinator) replace(ctx context.Context, stored shards.StoredLayout, n
 	return err == nil
 }
 
-// weigh returns the number of objects in each namespace. Counting them takes long for many objects, so weigh only
-// begins to count when it is called first, and ok is true once that has ended. It returns the same numbers for
-// weighInterval if they could not be stored.
-func (c *coordinator) weigh(ctx context.Context) (w weights, ok bool) {
-	if c.weights != nil && c.clock.Since(c.weighed) < weighInterval {
-		return *c.weights, true
-	}
-	if c.weighing == nil {
-		counted := make(chan weights, 1)
-		c.weighing = counted
-		go func() {
-			ctx, cancel := context.WithTimeout(ctx, weighTimeout)
-			defer cancel()
-			objects, err := c.Weigh(ctx)
-			counted <- weights{objects, err}
-			c.wake()
-		}()
-	}
-	select {
-	case w = <-c.weighing:
-	default:
-		return w, false
-	}
-	if w.err != nil {
-		klog.FromContext(ctx).Error(w.err, "Cannot count the objects of each namespace for the layout of the shards")
-	}
-	c.weighing, c.weighed = nil, c.clock.Now()
-	if w.err == nil {
-		c.weights = &w
-	}
-	return w, true
+// count counts the objects in each namespace every weighInterval until ctx ends. Counting takes long for many objects,
+// so the steps of the coordinator do not wait for it.
+func (c *coordinator) count(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		counting, cancel := context.WithTimeout(ctx, weighTimeout)
+		defer cancel()
+		objects, err := c.Weigh(counting)
+		if err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Cannot count the objects of each namespace for the layout of the shards")
+		}
+		c.counted.Store(&weights{objects, err})
+		c.wake()
+	}, weighInterval)
 }

@@ -239,7 +239,7 @@ func TestReplicaThatRenewsTooLateHasLostItsLease(t *testing.T) {
 	clock, client := clocktesting.NewFakeClock(time.Now()), fake.NewClientset()
 	p := &presence{
 		leases: client.CoordinationV1().Leases("windlass-system"), operator: leaseName, identity: "self", clock: clock,
-		term: newTerm(clock, leaseDuration, renewDeadline), progress: newTerm(clock, leaseDuration, renewDeadline),
+		term: newTerm(clock, leaseDuration, renewDeadline),
 	}
 	controllertest.ErrorContains(t, "", p.renew(t.Context()))
 	clock.Step(renewDeadline)

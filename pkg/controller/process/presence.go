@@ -26,7 +26,6 @@ type presence struct {
 	identity string
 	clock    clock.Clock
 	term     *term
-	progress *term // begins again whenever the coordinator makes progress
 
 	mu        sync.Mutex
 	confirmed string
@@ -34,8 +33,7 @@ type presence struct {
 	lease     *coordinationv1.Lease // the last response of the API server, or nil
 }
 
-// run renews the Lease until ctx ends, and then returns nil. It returns an error when the Lease is lost, or when the
-// coordinator hangs.
+// run renews the Lease until ctx ends, and then returns nil. It returns an error when the Lease is lost.
 func (p *presence) run(ctx context.Context) error {
 	for {
 		err := p.renew(ctx)
@@ -44,9 +42,6 @@ func (p *presence) run(ctx context.Context) error {
 			return nil
 		case p.lost() || p.deleted(err):
 			return fmt.Errorf("the Lease of this replica: %w", errLeaseLost)
-		case p.progress.over():
-			return fmt.Errorf("the operator has a bug: the coordination with the other replicas has made no progress "+
-				"for more than %v", stepPatience)
 		case err != nil:
 			klog.FromContext(ctx).Error(err, "Cannot renew the Lease of this replica")
 		}

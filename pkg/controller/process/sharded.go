@@ -32,6 +32,7 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 		electing.Go(func() {
 			leasesEnded <- elect(ctx, elections, func() {
 				c.leads.Store(true)
+				go c.count(ctx)
 				if o.Lead != nil {
 					o.Lead()
 				}
@@ -103,14 +104,14 @@ func newCoordinator(working context.Context, o Options, started func(*instance),
 	c := &coordinator{
 		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: o.Workers, working: working,
 		started: started, wake: wake,
-		running: map[int]*instance{}, taken: map[int]takeover{}, offers: map[int]offer{},
+		running: map[int]*instance{}, offers: map[int]offer{},
 		declined: map[string]time.Time{}, doubtful: map[string]string{},
 	}
 	c.lastRead = c.clock.Now()
 	c.readTerm = newTerm(c.clock, readDeadline, readDeadline)
 	c.presence = &presence{
 		leases: c.leases, operator: c.operator, identity: c.identity, clock: c.clock,
-		term: newTerm(c.clock, leaseDuration, renewDeadline), progress: newTerm(c.clock, stepPatience, stepPatience),
+		term: newTerm(c.clock, leaseDuration, renewDeadline),
 	}
 	return c
 }
