@@ -31,7 +31,7 @@ func newClients(o *options, fence *process.Fence) (*clients, error) {
 		}
 	}
 	config.UserAgent = "windlass-controller/" + version.Get().GitVersion
-	config.QPS, config.Burst = o.qps, o.burst
+	config.QPS = -1 // API Priority and Fairness limits requests on the API server
 	c := &clients{config: config, namespace: namespace, inCluster: inCluster}
 	if c.Clients, err = operator.NewClients(config, fence.Wrap); err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func (i instances) of(ctx context.Context, shard sharded.Filter) (process.Instan
 	caches := operator.NewCaches(i.clients.Clients, operator.CacheOptions{
 		Namespace: i.kinds.Namespace, Shard: shard, Packers: i.packers,
 	})
-	events := controller.NewEvents(i.clients.Events.EventsV1(), operator.Scheme(), reportingController, i.identity,
+	events := controller.NewEvents(i.clients.Kube.EventsV1(), operator.Scheme(), reportingController, i.identity,
 		clock.RealClock{})
 	served, err := operator.Kinds(ctx, caches, events, i.kinds)
 	if err != nil {

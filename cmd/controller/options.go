@@ -25,8 +25,6 @@ type options struct {
 	kinds      operator.Options
 	workers    int
 	shards     int
-	qps        float32
-	burst      int
 	// planned are the flags that kubectl windlass plan has too.
 	planned operator.Flags
 
@@ -97,10 +95,6 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.shards, "shards", 1, "Number of shards into which the namespaces are divided, up to 256. All "+
 		"replicas work, each on some of the shards. With 1, one replica works on all namespaces, and the others "+
 		"stand by. The number must be the same for all replicas, except during a rollout. See docs/scaling.md.")
-	flags.Float32Var(&o.qps, "kube-api-qps", -1, "Maximum number of requests per second that each client of the "+
-		"operator sends to the API server. A negative value means that only API Priority and Fairness limits the requests.")
-	flags.IntVar(&o.burst, "kube-api-burst", 100, "Maximum burst of requests that each client of the operator sends "+
-		"to the API server. It has no effect if --kube-api-qps is negative.")
 	o.planned.AddFlags(flags)
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Reconcile only while this process holds the Leases named "+
 		"windlass-controller: the Lease of the installation, for which its replicas compete, and the Lease of the "+
@@ -173,12 +167,6 @@ func (o *options) validate() error {
 	}
 	if o.shards > 1 && !o.mayShard() {
 		return fmt.Errorf("--shards must be 1 with --namespace or --leader-elect=false")
-	}
-	if o.qps == 0 {
-		return fmt.Errorf("--kube-api-qps must not be 0")
-	}
-	if o.qps > 0 && o.burst < 1 {
-		return fmt.Errorf("--kube-api-burst must be at least 1, not %d", o.burst)
 	}
 	if o.clusterLeaseNamespace == "" {
 		return fmt.Errorf("--cluster-lease-namespace must not be empty")

@@ -3,9 +3,6 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"github.com/spf13/pflag"
-	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
 func TestParseRejectsInvalidFlag(t *testing.T) {
@@ -18,7 +15,6 @@ func TestParseRejectsInvalidFlag(t *testing.T) {
 		},
 		"no shards":                  {"--shards=0", "--shards must be from 1 to 256, not 0"},
 		"too many shards":            {"--shards=257", "--shards must be from 1 to 256, not 257"},
-		"no requests":                {"--kube-api-qps=0", "--kube-api-qps must not be 0"},
 		"no image":                   {"--at-image=", "--at-image must not be empty"},
 		"no namespace for the Lease": {"--cluster-lease-namespace=", "--cluster-lease-namespace must not be empty"},
 		"an image with a tag": {
@@ -104,12 +100,6 @@ func TestShardsNeedANamespaceWithoutTheLeaseOfTheCluster(t *testing.T) {
 	}
 }
 
-func TestParseAcceptsDefaults(t *testing.T) {
-	if _, err := parse(nil); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestParseAcceptsOneDashOrTwo(t *testing.T) {
 	for _, args := range [][]string{
 		{"-kubeconfig", "/a/b", "-master=https://c:6443", "-v=2"},
@@ -123,15 +113,4 @@ func TestParseAcceptsOneDashOrTwo(t *testing.T) {
 			t.Errorf("%q: %q, %q, -v=%d", args, o.kubeconfig, o.master, o.logging.Verbosity)
 		}
 	}
-}
-
-func TestEveryFlagHasAHelpLine(t *testing.T) {
-	o := &options{logging: logsapi.NewLoggingConfiguration()}
-	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
-	o.addFlags(flags)
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Usage == "" {
-			t.Errorf("--%s says nothing of itself", f.Name)
-		}
-	})
 }

@@ -65,7 +65,7 @@ func run(ctx context.Context, o *options) error {
 		Workers:     o.workers,
 		Events:      whole.Events,
 		Caches:      whole.Caches,
-		Leases:      leases(c.Lease, o, c.namespace, identity),
+		Leases:      leases(c.Serving, o, c.namespace, identity),
 		Sharding:    shardingOf(o, instances),
 		Fence:       fence,
 		BindAddress: addressOf(o.bindAddress),

@@ -15,10 +15,8 @@ import (
 
 // Clients holds all clients of the API server in this process.
 type Clients struct {
-	Kube   kubernetes.Interface // protobuf
-	Events kubernetes.Interface // separate, so that Events do not use up the rate limit of reconciles
-	Lease  kubernetes.Interface // separate, so that reconciles do not delay the renewal of a Lease
-	// Serving is for the webhook and the metrics, which every replica serves.
+	Kube kubernetes.Interface // protobuf
+	// Serving is for the Leases, and for the webhook and the metrics, which every replica serves. No fence wraps it.
 	Serving kubernetes.Interface
 	CRDs    apiextensions.Interface
 	// Metadata reads only the metadata of objects.
@@ -32,11 +30,8 @@ type Clients struct {
 // it is not nil, wraps the transport of the clients with which the kinds write: see process.Fence.
 func NewClients(config *rest.Config, fence transport.WrapperFunc) (c Clients, err error) {
 	config = cluster.WithTimeout(config)
-	builtin := cluster.WithProtobuf(config)
-	for _, client := range []*kubernetes.Interface{&c.Lease, &c.Serving} {
-		if *client, err = kubernetes.NewForConfig(builtin); err != nil {
-			return c, fmt.Errorf("creating a client for built-in types: %w", err)
-		}
+	if c.Serving, err = kubernetes.NewForConfig(cluster.WithProtobuf(config)); err != nil {
+		return c, fmt.Errorf("creating a client for built-in types: %w", err)
 	}
 	if c.CRDs, err = apiextensions.NewForConfig(config); err != nil {
 		return c, fmt.Errorf("creating a client for CustomResourceDefinitions: %w", err)
@@ -45,11 +40,8 @@ func NewClients(config *rest.Config, fence transport.WrapperFunc) (c Clients, er
 		config = rest.CopyConfig(config)
 		config.Wrap(fence)
 	}
-	builtin = cluster.WithProtobuf(config)
-	for _, client := range []*kubernetes.Interface{&c.Kube, &c.Events} {
-		if *client, err = kubernetes.NewForConfig(builtin); err != nil {
-			return c, fmt.Errorf("creating a client for built-in types: %w", err)
-		}
+	if c.Kube, err = kubernetes.NewForConfig(cluster.WithProtobuf(config)); err != nil {
+		return c, fmt.Errorf("creating a client for built-in types: %w", err)
 	}
 	if c.Metadata, err = metadata.NewForConfig(config); err != nil {
 		return c, fmt.Errorf("creating a client for metadata: %w", err)

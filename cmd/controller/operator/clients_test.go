@@ -29,8 +29,6 @@ func requests(ctx context.Context, c operator.Clients) map[string]func() error {
 	get := metav1.GetOptions{}
 	return map[string]func() error{
 		"Kube":    func() error { _, err := c.Kube.CoreV1().Pods("ns").Get(ctx, "a", get); return err },
-		"Events":  func() error { _, err := c.Events.EventsV1().Events("ns").Get(ctx, "a", get); return err },
-		"Lease":   func() error { _, err := c.Lease.CoordinationV1().Leases("ns").Get(ctx, "a", get); return err },
 		"Serving": func() error { _, err := c.Serving.CoreV1().Secrets("ns").Get(ctx, "a", get); return err },
 		"CRDs": func() error {
 			_, err := c.CRDs.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, "a", get)
@@ -65,8 +63,7 @@ type refusal struct{ error }
 
 func (r refusal) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.error }
 
-// TestFenceGuardsEveryClientOfKinds sends a request with each client through a fence that refuses all. Events are
-// writes too: a process that has lost its Leases must not create any.
+// TestFenceGuardsEveryClientOfKinds sends a request with each client through a fence that refuses all.
 func TestFenceGuardsEveryClientOfKinds(t *testing.T) {
 	fenced, passed := errors.New("fenced"), errors.New("passed")
 	c, err := operator.NewClients(&rest.Config{
@@ -75,7 +72,7 @@ func TestFenceGuardsEveryClientOfKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free := sets.New("Lease", "Serving", "CRDs")
+	free := sets.New("Serving", "CRDs")
 	for name, request := range requests(t.Context(), c) {
 		want := fenced
 		if free.Has(name) {

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/flowcontrol"
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -33,12 +32,8 @@ func (c *lenientClients) WindlassV1alpha1() typedv1alpha1.WindlassV1alpha1Interf
 	return c.windlass
 }
 
-// newWindlass returns a clientset for Windlass' own kinds. All its clients share one rate limit.
+// newWindlass returns a clientset for Windlass' own kinds.
 func newWindlass(config *rest.Config) (versioned.Interface, error) {
-	config = rest.CopyConfig(config)
-	if config.RateLimiter == nil && config.QPS > 0 {
-		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(config.QPS, config.Burst)
-	}
 	connections, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
