@@ -59,21 +59,41 @@ func run(ctx context.Context, o *options) error {
 	}
 	converter := newWebhook(ctx, c, o)
 	go checkCRDs(ctx, c)
-	return process.Run(ctx, process.Options{
-		Controllers: whole.Controllers,
-		Warm:        whole.Warm,
+	options := process.Options{
+		Instance:    whole,
 		Workers:     o.workers,
-		Events:      whole.Events,
-		Caches:      whole.Caches,
 		Leases:      leases(c.Serving, o, c.namespace, identity),
 		Sharding:    shardingOf(o, instances),
 		Fence:       fence,
 		BindAddress: addressOf(o.bindAddress),
-		Metrics:     metrics(c, converter, o),
-		Ready:       conversions(converter, o),
-		Serve:       serveWebhook(converter),
-		Lead:        takeOver(converter, o),
-	})
+		Metrics:     process.SecureOrPlain(o.metricsSecure, addressOf(o.metricsAddress), c.Serving),
+	}
+	options.Metrics.Pprof = o.pprof
+	if converter != nil {
+		addWebhook(&options, converter, o)
+	}
+	return process.Run(ctx, options)
+}
+
+// addWebhook makes the process serve the conversion webhook. The certificate of the metrics is the certificate of the
+// webhook, so that scrapers can verify it with the CA in the webhook's Secret.
+//
+// Only an operator of all namespaces, which holds the cluster's Lease, takes over the webhook from another
+// installation. An operator with --namespace is also ready while another installation serves the webhook.
+func addWebhook(p *process.Options, converter *webhook.Server, o *options) {
+	p.Metrics.Certificate, p.Metrics.Update = converter.GetCertificate, converter.UpdateMetrics
+	p.Serve, p.Ready = converter.Run, converter.Ready
+	if o.kinds.Namespace == "" {
+		p.Lead = converter.Lead
+		return
+	}
+	p.Ready = func() error {
+		err := converter.Ready()
+		if errors.Is(err, certificate.ErrForeign) {
+			return nil
+		}
+		return err
+	}
 }
 
 // addressOf returns the address in the value of a flag, or an empty string for noAddress.
@@ -82,17 +102,6 @@ func addressOf(value string) string {
 		return ""
 	}
 	return value
-}
-
-// metrics says how the process serves its metrics. Their certificate is the certificate of the webhook, so that
-// scrapers can verify it with the CA in the webhook's Secret.
-func metrics(c *clients, converter *webhook.Server, o *options) process.Metrics {
-	m := process.SecureOrPlain(o.metricsSecure, addressOf(o.metricsAddress), c.Serving)
-	m.Pprof = o.pprof
-	if converter != nil {
-		m.Certificate, m.Update = converter.GetCertificate, converter.UpdateMetrics
-	}
-	return m
 }
 
 // leases returns the Leases that this process must hold to reconcile, in the order in which it acquires
@@ -129,29 +138,6 @@ func ownNamespaces(c *clients, o *options) []string {
 	return slices.DeleteFunc(own, func(name string) bool { return !c.inCluster && name == metav1.NamespaceDefault })
 }
 
-// takeOver returns a function that lets this installation take over the webhook from another installation. Without
-// a webhook, the function does nothing. With --namespace, it does nothing either: only the installation that works in
-// all namespaces and holds the cluster's Lease may take over.
-func takeOver(converter *webhook.Server, o *options) func() {
-	if converter == nil || o.kinds.Namespace != "" {
-		return func() {}
-	}
-	return converter.Lead
-}
-
-// serveWebhook returns a function that runs the conversion webhook, or nil without a webhook.
-func serveWebhook(converter *webhook.Server) func(context.Context) error {
-	if converter == nil {
-		return nil
-	}
-	return func(ctx context.Context) error {
-		if err := converter.Run(ctx); err != nil {
-			return fmt.Errorf("running the conversion webhook: %w", err)
-		}
-		return nil
-	}
-}
-
 // newWebhook returns the conversion webhook. Every replica serves it. It returns nil out of cluster without
 // --webhook-url, since the API server has no address to call.
 func newWebhook(ctx context.Context, c *clients, o *options) *webhook.Server {
@@ -172,21 +158,6 @@ func newWebhook(ctx context.Context, c *clients, o *options) *webhook.Server {
 		opts.ShutdownDelay = webhookDelay
 	}
 	return webhook.New(c.Serving, c.CRDs, opts)
-}
-
-// conversions returns the readiness check of the conversion webhook. With --namespace, an operator is also
-// ready while another installation serves the webhook.
-func conversions(converter *webhook.Server, o *options) func() error {
-	return func() error {
-		if converter == nil {
-			return nil
-		}
-		err := converter.Ready()
-		if o.kinds.Namespace != "" && errors.Is(err, certificate.ErrForeign) {
-			return nil
-		}
-		return err
-	}
 }
 
 // checkCRDs logs how to install the CRDs if they are missing. The informers retry until the CRDs are installed.

@@ -40,7 +40,7 @@ func start(ctx context.Context, i Instance, workers int) *instance {
 		caches.Start(lasting.Done())
 	}
 	written := record(lasting, i.Events)
-	warm := newWarmUp(i.Controllers, i.Warm)
+	warm := newWarmUp(i)
 	go func() {
 		defer close(running.ended)
 		defer written()

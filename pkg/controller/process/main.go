@@ -95,10 +95,8 @@ func (o Operator) run(ctx context.Context, f flags) error {
 		return err
 	}
 	return Run(ctx, Options{
-		Controllers: controllers,
-		Workers:     f.workers,
-		Events:      events,
-		Caches:      append(caches, c),
+		Instance: Instance{Controllers: controllers, Caches: append(caches, c), Events: events},
+		Workers:  f.workers,
 		Leases: []Lease{
 			{Client: kube, Namespace: cmp.Or(f.leaseNamespace, namespace), Name: o.Name, Identity: identity},
 		},

@@ -22,23 +22,17 @@ const reconcilesTimeout = 20 * time.Second
 
 // Options say what a process runs.
 type Options struct {
-	Controllers []*controller.Controller
+	// Instance is the operator for all objects. Its Events are required, except with shards. Its caches are started at
+	// once, so that a standby can take over without delay. The process waits for the caches of Warm before it acquires
+	// a Lease and is ready.
+	Instance
 	// Workers is the number of workers of each controller. It is required.
 	Workers int
-	// Events is the recorder of the controllers. It is required, except with shards.
-	Events *controller.Events
-	// Caches are started at once, so that a standby can take over without delay. They run until the
-	// reconciles have ended.
-	Caches []Caches
-	// Warm are the controllers that the process waits for before it acquires a Lease and is ready.
-	// Nil means all.
-	Warm []*controller.Controller
 	// Leases are the Leases that the process must hold before its workers start, in the order in which it
 	// acquires them. Without Leases, the workers start once the caches of Warm have synced.
 	Leases []Lease
 	// Sharding, if it has more than one shard, runs an instance of the operator for each shard that this process works
-	// on, in place of Controllers, Caches, Warm and Events. It requires Leases. The process that holds all of them
-	// leads.
+	// on, in place of Instance. It requires Leases. The process that holds all of them leads.
 	Sharding *Sharding
 	// Fence, if it is set, refuses writes unless this process may still act: see Fence.Wrap.
 	Fence *Fence
@@ -79,31 +73,34 @@ func Run(ctx context.Context, o Options) error {
 	}
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	p := &process{ctx: ctx, workers: o.Workers, controllers: o.Controllers, events: o.Events, failed: make(chan error, 4)}
-	warm := newWarmUp(o.Controllers, o.Warm)
+	p := &process{Options: o, ctx: ctx, failed: make(chan error, 4)}
+	warm := newWarmUp(o.Instance)
 	elections := newElections(o.Leases, sharded)
-	ready := readiness(warm, o.Ready)
+	prepared := warm.check
 	if sharded {
-		ready = p.readyWithShards(o.Ready)
+		prepared = p.checkPart
 	}
-	stopped, err := p.listen(lasting, o, health(elections.check, ready, p.current))
+	stopped, err := p.listen(lasting, health(elections.check, func() error {
+		if err := prepared(); err != nil || o.Ready == nil {
+			return err
+		}
+		return o.Ready()
+	}, p.current))
 	if err != nil {
 		return err
 	}
-	if o.Serve != nil {
-		p.serve(o.Serve)
-	}
+	p.serve()
 	for _, caches := range o.Caches {
 		caches.Start(lasting.Done())
 	}
 	err = p.live(func(leading context.Context) error {
 		if sharded {
-			return p.coordinate(leading, o, elections)
+			return p.coordinate(leading, elections)
 		}
 		if !warm.wait(leading) {
 			return nil
 		}
-		return p.lead(leading, o, elections)
+		return p.lead(leading, elections)
 	})
 	if err != nil {
 		return err // at once: another process may lead by now
@@ -117,14 +114,12 @@ func Run(ctx context.Context, o Options) error {
 
 // process has the state of Run.
 type process struct {
-	ctx         context.Context // canceled by the signal
-	workers     int
-	controllers []*controller.Controller
-	events      *controller.Events
-	failed      chan error // errors of servers that ended before ctx
-	working     sync.WaitGroup
-	serving     sync.WaitGroup
-	takesPart   atomic.Bool // with shards, whether this process has confirmed a layout, or waits for another installation
+	Options
+	ctx       context.Context // canceled by the signal
+	failed    chan error      // errors of servers that ended before ctx
+	working   sync.WaitGroup
+	serving   sync.WaitGroup
+	takesPart atomic.Bool // with shards, whether this process has confirmed a layout, or waits for another installation
 
 	mu        sync.Mutex
 	instances []*instance // of the shards that this process works on
@@ -134,7 +129,7 @@ type process struct {
 func (p *process) current() []*controller.Controller {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := p.controllers
+	all := p.Controllers
 	for _, i := range p.instances {
 		all = append(all[:len(all):len(all)], i.Controllers...)
 	}
@@ -142,27 +137,22 @@ func (p *process) current() []*controller.Controller {
 }
 
 // listen starts the servers of the endpoints. They run until ctx ends, and then each closes its channel.
-func (p *process) listen(
-	ctx context.Context, o Options, endpoints *http.ServeMux,
-) (stopped []<-chan struct{}, err error) {
-	if o.BindAddress != "" {
-		if o.Metrics.Plain {
-			o.Metrics.addTo(endpoints, unprotected, p.current)
+func (p *process) listen(ctx context.Context, endpoints *http.ServeMux) (stopped []<-chan struct{}, err error) {
+	if p.BindAddress != "" {
+		if p.Metrics.Plain {
+			p.Metrics.addTo(endpoints, unprotected, p.current)
 		}
-		server, err := serve(ctx, o.BindAddress, endpoints, nil, p.failed)
+		server, err := serve(ctx, p.BindAddress, endpoints, nil, p.failed)
 		if err != nil {
 			return nil, err
 		}
 		stopped = append(stopped, server)
 	}
-	if o.Metrics.Address == "" {
+	if p.Metrics.Address == "" {
 		return stopped, nil
 	}
-	protected, certificates, err := o.Metrics.secure(p.current)
-	if err != nil {
-		return nil, err
-	}
-	server, err := serve(ctx, o.Metrics.Address, protected, certificates, p.failed)
+	protected, certificates := p.Metrics.secure(p.current)
+	server, err := serve(ctx, p.Metrics.Address, protected, certificates, p.failed)
 	return append(stopped, server), err
 }
 
@@ -173,7 +163,7 @@ func (p *process) live(elect func(context.Context) error) error {
 	logger := klog.FromContext(p.ctx)
 	leading, release := context.WithCancelCause(context.WithoutCancel(p.ctx))
 	defer release(errAbandoned)
-	flush := record(leading, p.events)
+	flush := record(leading, p.Events)
 
 	lost := make(chan error, 1)
 	go func() { lost <- elect(leading) }()
@@ -203,24 +193,24 @@ func (p *process) live(elect func(context.Context) error) error {
 
 // lead runs the workers once this process holds the Leases, or at once if there are no Leases. Before that, it ends the
 // work of other replicas on shards.
-func (p *process) lead(ctx context.Context, o Options, elections elections) error {
+func (p *process) lead(ctx context.Context, elections elections) error {
 	for _, e := range elections {
-		o.Fence.guard(e.term)
+		p.Fence.guard(e.term)
 	}
 	last := len(elections) - 1
-	shared := o.Sharding != nil && last >= 0 // other replicas may still work on shards
+	shared := p.Sharding != nil && last >= 0 // other replicas may still work on shards
 	if shared {
 		elections[last].keep.Store(true) // no other installation may work before endSharding returns
 	}
 	work := func() {
 		if shared {
-			if !endSharding(ctx, o.Leases[0]) {
+			if !endSharding(ctx, p.Leases[0]) {
 				return
 			}
 			elections[last].keep.Store(false)
 		}
-		if o.Lead != nil {
-			o.Lead()
+		if p.Lead != nil {
+			p.Lead()
 		}
 		p.work()
 	}
@@ -234,13 +224,16 @@ func (p *process) lead(ctx context.Context, o Options, elections elections) erro
 
 // work starts the workers of all controllers. They run until the signal comes.
 func (p *process) work() {
-	p.working.Go(func() { work(p.ctx, p.controllers, p.workers) })
+	p.working.Go(func() { work(p.ctx, p.Controllers, p.Workers) })
 }
 
-// serve runs Options.Serve with a context that ends with the signal.
-func (p *process) serve(run func(context.Context) error) {
+// serve runs Options.Serve, if it is set, with a context that ends with the signal.
+func (p *process) serve() {
+	if p.Serve == nil {
+		return
+	}
 	p.serving.Go(func() {
-		if err := run(p.ctx); err != nil {
+		if err := p.Serve(p.ctx); err != nil {
 			p.failed <- err
 		}
 	})

@@ -70,9 +70,9 @@ func newProcess(t *testing.T, d *diary, pass func(p *process)) (p *process, sign
 		return false, nil, nil
 	})
 	queue := controller.NewQueue("toy", clock.RealClock{})
-	p = &process{ctx: ctx, workers: 1, failed: make(chan error, 1)}
-	p.events = controller.NewEvents(client.EventsV1(), runtime.NewScheme(), "example.com/toys", "self", clock.RealClock{})
-	p.controllers = []*controller.Controller{controller.New("toy", queue, func(
+	p = &process{ctx: ctx, Options: Options{Workers: 1}, failed: make(chan error, 1)}
+	p.Events = controller.NewEvents(client.EventsV1(), runtime.NewScheme(), "example.com/toys", "self", clock.RealClock{})
+	p.Controllers = []*controller.Controller{controller.New("toy", queue, func(
 		context.Context, controller.Key,
 	) (controller.Result, error) {
 		pass(p)
@@ -89,14 +89,15 @@ func TestSignalStopsProcessInOrder(t *testing.T) {
 		close(begun)
 		<-p.ctx.Done()        // the signal comes during the reconcile
 		d.write("pass ended") // before the Event, which may be written at once
-		p.events.Event(example(), corev1.EventTypeNormal, "Done", "It is done.")
+		p.Events.Event(example(), corev1.EventTypeNormal, "Done", "It is done.")
 	})
 	released := make(chan struct{})
-	p.serve(func(context.Context) error {
+	p.Serve = func(context.Context) error {
 		<-released
 		d.write("webhook ended")
 		return nil
-	})
+	}
+	p.serve()
 	ended := make(chan error, 1)
 	go func() {
 		ended <- p.live(func(leading context.Context) error {
@@ -141,7 +142,8 @@ func TestProcessStopsAfterLostLeaseOrFailedWebhook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, signal := newProcess(t, &diary{}, func(*process) {})
 			defer signal()
-			p.serve(c.serve)
+			p.Serve = c.serve
+			p.serve()
 			if err := p.live(c.elect); !errors.Is(err, c.want) {
 				t.Errorf("it ended with: %v", err)
 			}
@@ -149,47 +151,33 @@ func TestProcessStopsAfterLostLeaseOrFailedWebhook(t *testing.T) {
 	}
 }
 
-func TestUnfilledCachesDoNotBlockReadinessForever(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		source := cachetesting.NewFakeControllerSource()
-		defer source.Shutdown()
-		queue := controller.NewQueue("toy", clock.RealClock{})
-		defer queue.ShutDown()
-		toy := controller.New("toy", queue, nil)
-		// an informer that does not run
-		toy.Watch(cache.NewSharedInformer(source, &corev1.Secret{}, 0), controller.Self(queue, controller.NewTracker()))
-		warm := &warmUp{controllers: []*controller.Controller{toy}, patience: cachesPatience}
-		ready, began := readiness(warm, func() error { return nil }), time.Now()
-		if ready() == nil {
-			t.Error("ready before its patience is over")
-		}
-		if !warm.wait(t.Context()) || time.Since(began) != cachesPatience {
-			t.Errorf("it waited for %s", time.Since(began))
-		}
-		if err := ready(); err != nil {
-			t.Errorf("not ready though the other kinds can work: %v", err)
-		}
-	})
-}
-
+// TestProcessIsReadyOnceCachesAreFilled has a kind whose cache is filled, and one whose cache never is.
 func TestProcessIsReadyOnceCachesAreFilled(t *testing.T) {
-	source := cachetesting.NewFakeControllerSource()
-	defer source.Shutdown()
-	informer := cache.NewSharedInformer(source, &corev1.Secret{}, 0)
-	queue := controller.NewQueue("toy", clock.RealClock{})
-	defer queue.ShutDown()
-	toy := controller.New("toy", queue, nil)
-	toy.Watch(informer, controller.Self(queue, controller.NewTracker()))
-	ready := readiness(&warmUp{controllers: []*controller.Controller{toy}}, func() error { return nil })
-	if ready() == nil {
-		t.Error("ready before the caches are filled")
-	}
-	go informer.RunWithContext(t.Context())
-	if !toy.WaitForSync(t.Context()) {
-		t.Fatal("the cache has not synced")
-	}
-	if err := ready(); err != nil {
-		t.Errorf("not ready with all caches filled: %v", err)
+	for name, filled := range map[string]bool{"with a cache": true, "without a cache, after a minute": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := cachetesting.NewFakeControllerSource()
+				defer source.Shutdown()
+				informer := cache.NewSharedInformer(source, &corev1.Secret{}, 0)
+				queue := controller.NewQueue("toy", clock.RealClock{})
+				defer queue.ShutDown()
+				toy := controller.New("toy", queue, nil)
+				toy.Watch(informer, controller.Self(queue, controller.NewTracker()))
+				warm, began := newWarmUp(Instance{Controllers: []*controller.Controller{toy}}), time.Now()
+				if warm.check() == nil {
+					t.Error("ready before the cache is filled")
+				}
+				if filled {
+					go informer.RunWithContext(t.Context())
+				}
+				if !warm.wait(t.Context()) || (time.Since(began) == cachesPatience) == filled {
+					t.Errorf("it waited for %s", time.Since(began))
+				}
+				if err := warm.check(); err != nil {
+					t.Errorf("not ready though the other kinds can work: %v", err)
+				}
+			})
+		})
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // coordinate runs an instance of the operator for each shard that this process works on, until ctx ends. It then
 // releases the shards and the Leases, unless reconciles are still in flight: see election.run. It returns an error at
 // once if a Lease is lost, or if the coordinator fails.
-func (p *process) coordinate(ctx context.Context, o Options, elections elections) error {
+func (p *process) coordinate(ctx context.Context, elections elections) error {
 	changed := make(chan struct{}, 1)
 	wake := func() {
 		select {
@@ -24,7 +24,7 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 		default:
 		}
 	}
-	c := newCoordinator(p.ctx, o, p.follow, wake)
+	c := newCoordinator(p.ctx, p.Options, p.follow, wake)
 	leasesEnded := make(chan error, 2) // nil when ctx has ended
 	var electing, renewing sync.WaitGroup
 	c.ready = sync.OnceFunc(func() {
@@ -33,14 +33,14 @@ func (p *process) coordinate(ctx context.Context, o Options, elections elections
 			leasesEnded <- elect(ctx, elections, func() {
 				c.leads.Store(true)
 				go c.count(ctx)
-				if o.Lead != nil {
-					o.Lead()
+				if p.Lead != nil {
+					p.Lead()
 				}
 				wake()
 			})
 		})
 	})
-	o.Fence.guard(c.presence.term, c.readTerm)
+	p.Fence.guard(c.presence.term, c.readTerm)
 	present, endPresence := context.WithCancel(ctx)
 	defer endPresence()
 	renewing.Go(func() { leasesEnded <- c.presence.run(present) })
@@ -163,18 +163,13 @@ func (c *coordination) tryEndSharding(ctx context.Context) (done bool, err error
 	return false, c.store.Replace(ctx, stored, next)
 }
 
-// readyWithShards returns a check that passes when this process takes part in sharing the work, and further passes. It
-// does not wait for the caches of shards, because the process gets its shards when it takes part.
-func (p *process) readyWithShards(further func() error) func() error {
-	return func() error {
-		if !p.takesPart.Load() {
-			return errors.New("this replica has not confirmed the layout of the shards yet")
-		}
-		if further == nil {
-			return nil
-		}
-		return further()
+// checkPart returns an error until this process takes part in sharing the work. It does not wait for the caches of
+// shards, because the process gets its shards when it takes part.
+func (p *process) checkPart() error {
+	if !p.takesPart.Load() {
+		return errors.New("this replica has not confirmed the layout of the shards yet")
 	}
+	return nil
 }
 
 // follow counts an instance among the running ones until it ends.
