@@ -101,32 +101,26 @@ func TestLostLayoutIsWrittenAgain(t *testing.T) {
 		for _, c := range []struct {
 			name  string
 			again bool // the same layout is written, and the work goes on
-			spoil func(*corev1.ConfigMap) error
+			spoil func(*corev1.ConfigMap)
 		}{
-			{"deleted", true, func(live *corev1.ConfigMap) error {
-				return configMaps.Delete(t.Context(), live.Name, metav1.DeleteOptions{})
+			{"deleted", true, func(live *corev1.ConfigMap) {
+				controllertest.ErrorContains(t, "", configMaps.Delete(t.Context(), live.Name, metav1.DeleteOptions{}))
 			}},
-			{"made unreadable", true, func(live *corev1.ConfigMap) error {
+			{"made unreadable", true, func(live *corev1.ConfigMap) {
 				live.Data["cuts"] = "none"
-				_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
-				return err
+				l.store(live)
 			}},
-			{"given the largest version and other cuts", false, func(live *corev1.ConfigMap) error {
+			{"given the largest version and other cuts", false, func(live *corev1.ConfigMap) {
 				live.Data["version"], live.Data["cuts"] = fmt.Sprint(shards.MaxVersion), "0x5"
-				_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
-				return err
+				l.store(live)
 			}},
-			{"returned to the first version", false, func(live *corev1.ConfigMap) error {
+			{"returned to the first version", false, func(live *corev1.ConfigMap) {
 				live.Data["version"] = "1"
-				_, err := configMaps.Update(t.Context(), live, metav1.UpdateOptions{})
-				return err
+				l.store(live)
 			}},
 		} {
-			live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
 			worker := l.owner["tenant-000"]
-			if err = errors.Join(err, c.spoil(live)); err != nil {
-				t.Fatal(err)
-			}
+			c.spoil(l.layout())
 			l.eventually("the replica to confirm a new layout after it was "+c.name, func() bool {
 				live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
 				lease, failed := l.client.CoordinationV1().Leases("windlass-system").Get(t.Context(),
@@ -149,22 +143,11 @@ func TestNumbersOfObjectsFollow(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		m := l.start("a", 4)
 		l.settles("at first", map[string]int{"a": 40})
-		configMaps := l.client.CoreV1().ConfigMaps("windlass-system")
-		want, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		worker, changed := l.owner["tenant-000"], want.DeepCopy()
+		want, changed, worker := l.layout(), l.layout(), l.owner["tenant-000"]
 		changed.Data["objects"] = "1\n2147483647\n-1\n"
-		if _, err := configMaps.Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		l.store(changed)
 		l.passes(weighInterval + time.Minute)
-		live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		controllertest.Equal(t, "data", want.Data, live.Data)
+		controllertest.Equal(t, "data", want.Data, l.layout().Data)
 		controllertest.Equal(t, "whether the work goes on", true, worker == l.owner["tenant-000"])
 		m.ends()
 	})
@@ -189,11 +172,7 @@ func TestConfigMapOfSomebodyElseIsNotOverwritten(t *testing.T) {
 				m := l.start("a", test.shards)
 				l.passes(10 * time.Minute)
 				l.settles("beside the ConfigMap", test.shares)
-				live, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				controllertest.Equal(t, "data", theirs, live.Data)
+				controllertest.Equal(t, "data", theirs, l.layout().Data)
 				m.ends()
 			})
 		})
@@ -207,15 +186,9 @@ func TestOperatorWithoutShardsWaitsAlthoughTheLayoutIsLost(t *testing.T) {
 		a := l.start("a", 4)
 		l.settles("at first", map[string]int{"a": 40})
 		b := l.start("b", 1)
-		configMaps := l.client.CoreV1().ConfigMaps("windlass-system")
-		layout, err := configMaps.Get(t.Context(), leaseName+"-shards", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		layout := l.layout()
 		layout.Labels = nil
-		if _, err := configMaps.Update(t.Context(), layout, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		l.store(layout)
 		a.cut.Store(true) // so that it releases nothing
 		l.settles("when the Leases of the former replica have expired", map[string]int{"b": 40})
 		a.fails()
@@ -259,7 +232,7 @@ func TestReplicaThatMayNotReadTheLayoutEnds(t *testing.T) {
 func TestReplicaLosesItsShardsWithItsLease(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, l *ledger){
 		"another replica holds its shard, as after a long freeze": func(_ *testing.T, l *ledger) {
-			l.change(shards.LeaseName(leaseName, 1), func(lease *coordinationv1.Lease) {
+			l.change("windlass-system", shards.LeaseName(leaseName, 1), func(lease *coordinationv1.Lease) {
 				lease.Spec.HolderIdentity = ptr.To("other")
 			})
 		},
@@ -272,7 +245,7 @@ func TestReplicaLosesItsShardsWithItsLease(t *testing.T) {
 				shards.ReplicaLeaseName(leaseName, "a"), metav1.DeleteOptions{}))
 		},
 		"another process leads": func(_ *testing.T, l *ledger) {
-			l.change(leaseName, func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("other") })
+			l.change("windlass-system", leaseName, func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("other") })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -293,13 +266,13 @@ func TestReplicasPauseWhileAnOperatorThatKnowsNoShardsLeads(t *testing.T) {
 		follower := l.start("a", 4)
 		l.settles("at first", map[string]int{"a": 40})
 		follower.ends()
-		l.change(leaseName, func(lease *coordinationv1.Lease) {
+		l.change("windlass-system", leaseName, func(lease *coordinationv1.Lease) {
 			lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To("other"), ptr.To[int32](3600)
 		})
 		next := l.start("b", 4)
 		l.passes(10 * time.Second)
 		l.settles("while the other leads", map[string]int{"": 40})
-		l.change(leaseName, func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("") })
+		l.change("windlass-system", leaseName, func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("") })
 		l.settles("when the other has stopped", map[string]int{"b": 40})
 		next.ends()
 	})

@@ -116,15 +116,9 @@ func TestFailedWithdrawalIsRepeated(t *testing.T) {
 		}
 		hold := func(holder string) {
 			t.Helper()
-			leases := l.client.CoordinationV1().Leases(metav1.NamespaceSystem)
-			lease, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			lease.Spec.HolderIdentity = ptr.To(holder)
-			if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			l.change(metav1.NamespaceSystem, leaseName, func(lease *coordinationv1.Lease) {
+				lease.Spec.HolderIdentity = ptr.To(holder)
+			})
 		}
 		failing.Store(b.name)
 		hold("another/c")
@@ -168,7 +162,7 @@ func TestLeaseWithoutLabelIsNotAdopted(t *testing.T) {
 		a := l.start("a", 4)
 		l.settles("at first", map[string]int{"a": 40})
 		name := shards.LeaseName(leaseName, 1)
-		l.change(name, func(lease *coordinationv1.Lease) { lease.Labels = nil })
+		l.change("windlass-system", name, func(lease *coordinationv1.Lease) { lease.Labels = nil })
 		a.fails()
 		b := l.start("b", 4)
 		l.passes(time.Minute)
@@ -179,7 +173,7 @@ func TestLeaseWithoutLabelIsNotAdopted(t *testing.T) {
 			t.Error("the Lease was acquired")
 		}
 		controllertest.ErrorContains(t, "set the label windlass.dev/replicas-of="+leaseName, errors.New(text))
-		l.change(name, func(lease *coordinationv1.Lease) {
+		l.change("windlass-system", name, func(lease *coordinationv1.Lease) {
 			lease.Labels = map[string]string{shards.OperatorLabel: leaseName}
 		})
 		l.settles("in the end", map[string]int{"b": 40})

@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
@@ -23,29 +21,6 @@ import (
 const patience = time.Minute
 
 const leaseName = "windlass-controller"
-
-// candidate is a process in an election. Its times are so long that none of them passes during a test.
-type candidate struct {
-	*election
-	clock   *clocktesting.FakeClock
-	working atomic.Bool
-	stop    context.CancelFunc
-	result  chan error
-}
-
-func stand(t *testing.T, client *fake.Clientset, identity string) *candidate {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	c := &candidate{
-		clock:    clocktesting.NewFakeClock(time.Now()),
-		election: newElection(Lease{client, "windlass-system", leaseName, identity}),
-		stop:     stop, result: make(chan error, 1),
-	}
-	c.duration, c.deadline, c.period = 3*time.Hour, 2*time.Hour, time.Hour
-	c.election.clock = c.clock
-	go func() { c.result <- c.run(ctx, func() { c.working.Store(true) }) }()
-	return c
-}
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
@@ -78,38 +53,6 @@ func holder(t *testing.T, client *fake.Clientset) string {
 	return ptr.Deref(lease(t, client).Spec.HolderIdentity, "")
 }
 
-func TestReleasedLeaseIsAcquiredImmediately(t *testing.T) {
-	client := fake.NewClientset()
-	first := stand(t, client, "first")
-	eventually(t, "the first to lead", first.working.Load)
-	begun := make(chan struct{}, 2)
-	client.PrependWatchReactor("leases", func(action clienttesting.Action) (bool, watch.Interface, error) {
-		watcher, err := client.Tracker().Watch(action.GetResource(), action.GetNamespace())
-		begun <- struct{}{}
-		return true, watcher, err
-	})
-	second := stand(t, client, "second")
-	<-begun
-	if second.working.Load() {
-		t.Fatal("two lead at once")
-	}
-	first.stop()
-	if err := <-first.result; err != nil {
-		t.Errorf("the first ended with: %v", err)
-	}
-	eventually(t, "the second to lead", second.working.Load)
-	if got := holder(t, client); got != "second" {
-		t.Errorf("the lease is held by %q", got)
-	}
-	second.stop()
-	if err := <-second.result; err != nil {
-		t.Errorf("the second ended with: %v", err)
-	}
-	if got := holder(t, client); got != "" {
-		t.Errorf("the lease was left to %q", got)
-	}
-}
-
 func TestExpiredLeaseIsAcquiredImmediately(t *testing.T) {
 	client := fake.NewClientset(&coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "windlass-system", Name: leaseName},
@@ -125,43 +68,31 @@ func TestExpiredLeaseIsAcquiredImmediately(t *testing.T) {
 		begun <- watcher
 		return true, watcher, nil
 	})
-	c := stand(t, client, "second")
+	e, clock := newElection(Lease{client, "windlass-system", leaseName, "second"}), clocktesting.NewFakeClock(time.Now())
+	patiently(e)
+	e.clock = clock
+	var working atomic.Bool
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.run(ctx, func() { working.Store(true) }) }()
 	watcher := <-begun
 	// If the Lease were free at the first GET, the elector would acquire it without an event.
 	eventually(t, "it to find the Lease held", func() bool {
 		return slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.Matches("get", "leases") })
 	})
 	watcher.Modify(lease(t, client))
-	eventually(t, "it to wait for the expiry", c.clock.HasWaiters)
-	c.clock.Step(3*time.Hour - 1)
+	eventually(t, "it to wait for the expiry", clock.HasWaiters)
+	clock.Step(3*time.Hour - 1)
 	if got := holder(t, client); got != "killed" {
 		t.Errorf("before it expired the lease was taken by %q", got)
 	}
-	c.clock.Step(1)
+	clock.Step(1)
 	eventually(t, "the lease to be released", func() bool { return holder(t, client) == "" })
 	watcher.Modify(lease(t, client))
-	eventually(t, "it to lead", c.working.Load)
-	c.stop()
-	if err := <-c.result; err != nil {
+	eventually(t, "it to lead", working.Load)
+	stop()
+	if err := <-ended; err != nil {
 		t.Errorf("it ended with: %v", err)
-	}
-}
-
-func TestLostLeaseStopsElectionAndIsNotReleased(t *testing.T) {
-	var refuse atomic.Bool
-	client := fake.NewClientset()
-	client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		renewed := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
-		return refuse.Load() && ptr.Deref(renewed.Spec.HolderIdentity, "") != "", nil, errors.New("no answer")
-	})
-	lost := newElection(Lease{client, "windlass-system", leaseName, "second"})
-	lost.duration, lost.deadline, lost.period = 400*time.Millisecond, 200*time.Millisecond, 20*time.Millisecond
-	err := lost.run(t.Context(), func() { refuse.Store(true) })
-	if !errors.Is(err, errLeaseLost) {
-		t.Errorf("a process that cannot renew its lease ended with: %v", err)
-	}
-	if got := holder(t, client); got != "second" {
-		t.Errorf("while work may still go on the lease was given to %q", got)
 	}
 }
 

@@ -40,6 +40,7 @@ func patiently(e *election) {
 	e.duration, e.deadline, e.period = 3*time.Hour, 2*time.Hour, time.Hour
 }
 
+// TestOnlyOneInstallationLeads has elections whose times are so long that only the watch shows a Lease that is released.
 func TestOnlyOneInstallationLeads(t *testing.T) {
 	client := fake.NewClientset()
 	first := install(t, client, "one", patiently)
@@ -63,6 +64,20 @@ func TestOnlyOneInstallationLeads(t *testing.T) {
 	if err := second.elections.check(); err != nil {
 		t.Errorf("the one that waits is not healthy: %v", err)
 	}
+	third := install(t, client, "three", patiently)
+	eventually(t, "the third to hold its own Lease", func() bool {
+		_, err := client.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), "three", leaseName)
+		return err == nil
+	})
+	third.stop()
+	if err := <-third.result; err != nil {
+		t.Errorf("the third ended with: %v", err)
+	}
+	for namespace, want := range map[string]string{"three": "", metav1.NamespaceSystem: "one/self"} {
+		if got := ptr.Deref(leaseIn(t, client, namespace).Spec.HolderIdentity, ""); got != want {
+			t.Errorf("when the third has stopped while it waited, the Lease in %s is held by %q", namespace, got)
+		}
+	}
 	first.stop()
 	if err := <-first.result; err != nil {
 		t.Errorf("the first ended with: %v", err)
@@ -79,38 +94,14 @@ func TestOnlyOneInstallationLeads(t *testing.T) {
 	}
 }
 
-func TestWaitingInstallationReleasesItsOwnLease(t *testing.T) {
-	client := fake.NewClientset()
-	first := install(t, client, "one", patiently)
-	eventually(t, "the first to work", first.working.Load)
-	second := install(t, client, "two", patiently)
-	eventually(t, "the second to hold its own Lease", func() bool {
-		_, err := client.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), "two", leaseName)
-		return err == nil
-	})
-	second.stop()
-	if err := <-second.result; err != nil {
-		t.Errorf("it ended with: %v", err)
-	}
-	if got := ptr.Deref(leaseIn(t, client, "two").Spec.HolderIdentity, ""); got != "" {
-		t.Errorf("its own Lease was left to %q", got)
-	}
-	if got := ptr.Deref(leaseIn(t, client, metav1.NamespaceSystem).Spec.HolderIdentity, ""); got != "one/self" {
-		t.Errorf("the cluster's Lease went to %q", got)
-	}
-	first.stop()
-	if err := <-first.result; err != nil {
-		t.Errorf("the other one ended with: %v", err)
-	}
-}
-
 func TestLossOfEitherLeaseStopsProcess(t *testing.T) {
 	for _, namespace := range []string{"one", metav1.NamespaceSystem} {
 		t.Run("of the one in "+namespace, func(t *testing.T) {
 			var refuse atomic.Bool
 			client := fake.NewClientset()
 			client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
-				return refuse.Load() && action.GetNamespace() == namespace, nil, errors.New("no answer")
+				renews := holderOf(action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)) != ""
+				return refuse.Load() && renews && action.GetNamespace() == namespace, nil, errors.New("no answer")
 			})
 			i := install(t, client, "one", func(e *election) {
 				patiently(e)
@@ -124,7 +115,6 @@ func TestLossOfEitherLeaseStopsProcess(t *testing.T) {
 				t.Errorf("it ended with: %v", err)
 			}
 			i.stop()
-			refuse.Store(false)
 			for in, want := range map[string]string{"one": "self", metav1.NamespaceSystem: "one/self"} {
 				if got := ptr.Deref(leaseIn(t, client, in).Spec.HolderIdentity, ""); got != want {
 					t.Errorf("while work may still go on the Lease in %s was given to %q", in, got)

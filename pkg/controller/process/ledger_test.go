@@ -13,6 +13,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -238,15 +239,35 @@ func (m *member) fails() {
 }
 
 // change changes a Lease on the API server.
-func (l *ledger) change(name string, change func(*coordinationv1.Lease)) {
+func (l *ledger) change(namespace, name string, change func(*coordinationv1.Lease)) {
 	l.t.Helper()
-	leases := l.client.CoordinationV1().Leases("windlass-system")
+	leases := l.client.CoordinationV1().Leases(namespace)
 	lease, err := leases.Get(l.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	change(lease)
 	if _, err := leases.Update(l.t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// layout returns the ConfigMap with the layout.
+func (l *ledger) layout() *corev1.ConfigMap {
+	l.t.Helper()
+	layout, err := l.client.CoreV1().ConfigMaps("windlass-system").Get(l.t.Context(), leaseName+"-shards",
+		metav1.GetOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return layout
+}
+
+// store updates the ConfigMap with the layout.
+func (l *ledger) store(layout *corev1.ConfigMap) {
+	l.t.Helper()
+	_, err := l.client.CoreV1().ConfigMaps("windlass-system").Update(l.t.Context(), layout, metav1.UpdateOptions{})
+	if err != nil {
 		l.t.Fatal(err)
 	}
 }

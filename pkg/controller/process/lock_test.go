@@ -206,33 +206,12 @@ func TestTermEndsWhileTheMachineIsSuspended(t *testing.T) {
 	}
 }
 
-// TestEndOfTheProcessCancelsNoElection acquires and renews a Lease with a context that has ended.
+// TestEndOfTheProcessCancelsNoElection writes a Lease with a context that has ended.
 func TestEndOfTheProcessCancelsNoElection(t *testing.T) {
-	client := fake.NewClientset()
-	self, _ := lockOf(client, clocktesting.NewFakePassiveClock(time.Now()), "self")
-	self.Interface = cancelingLock{self.Interface}
+	self, _ := lockOf(fake.NewClientset(), clocktesting.NewFakePassiveClock(time.Now()), "self")
 	ended, end := context.WithCancel(t.Context())
 	end()
-	record := resourcelock.LeaderElectionRecord{HolderIdentity: "self"}
-	controllertest.ErrorContains(t, "", self.Create(ended, record))
-	record.LeaderTransitions = 7
-	controllertest.ErrorContains(t, "", self.Update(ended, record))
-	controllertest.Equal(t, "transitions", 7, int(*lease(t, client).Spec.LeaseTransitions))
-}
-
-// cancelingLock refuses a write whose context has ended.
-type cancelingLock struct {
-	resourcelock.Interface
-}
-
-// Create implements resourcelock.Interface.
-func (l cancelingLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return errors.Join(ctx.Err(), l.Interface.Create(ctx, record))
-}
-
-// Update implements resourcelock.Interface.
-func (l cancelingLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return errors.Join(ctx.Err(), l.Interface.Update(ctx, record))
+	controllertest.ErrorContains(t, "", self.renew(ended, func(ctx context.Context) error { return ctx.Err() }))
 }
 
 func TestReplicaThatRenewsTooLateHasLostItsLease(t *testing.T) {

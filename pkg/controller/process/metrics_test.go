@@ -58,15 +58,11 @@ func TestMetricsAndProfilesNeedToken(t *testing.T) {
 			t.Errorf("GET %s with a token: status %d, want %d", path, response.Code, want)
 		}
 	}
-}
-
-func TestProfilesAreServedOnlyWithPprof(t *testing.T) {
-	mux := http.NewServeMux()
+	mux, response := http.NewServeMux(), httptest.NewRecorder()
 	Metrics{Plain: true}.addTo(mux, unprotected, none)
-	response := httptest.NewRecorder()
 	mux.ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/pprof/heap", nil))
 	if response.Code != http.StatusNotFound {
-		t.Errorf("status %d, want %d", response.Code, http.StatusNotFound)
+		t.Errorf("GET /debug/pprof/heap without Pprof: status %d, want %d", response.Code, http.StatusNotFound)
 	}
 }
 
