@@ -182,7 +182,7 @@ func TestConfigMapOfSomebodyElseIsNotOverwritten(t *testing.T) {
 // TestOperatorWithoutShardsWaitsAlthoughTheLayoutIsLost removes the label of the layout while a replica works on
 // shards, which only its Leases show then.
 func TestOperatorWithoutShardsWaitsAlthoughTheLayoutIsLost(t *testing.T) {
-	inLedger(t, func(t *testing.T, l *ledger) {
+	inLedger(t, func(_ *testing.T, l *ledger) {
 		a := l.start("a", 4)
 		l.settles("at first", map[string]int{"a": 40})
 		b := l.start("b", 1)
@@ -245,7 +245,9 @@ func TestReplicaLosesItsShardsWithItsLease(t *testing.T) {
 				shards.ReplicaLeaseName(leaseName, "a"), metav1.DeleteOptions{}))
 		},
 		"another process leads": func(_ *testing.T, l *ledger) {
-			l.change("windlass-system", leaseName, func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("other") })
+			l.change("windlass-system", leaseName, func(lease *coordinationv1.Lease) {
+				lease.Spec.HolderIdentity = ptr.To("other")
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

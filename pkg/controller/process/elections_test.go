@@ -40,7 +40,7 @@ func patiently(e *election) {
 	e.duration, e.deadline, e.period = 3*time.Hour, 2*time.Hour, time.Hour
 }
 
-// TestOnlyOneInstallationLeads has elections whose times are so long that only the watch shows a Lease that is released.
+// TestOnlyOneInstallationLeads has elections whose times are so long that only the watch shows a released Lease.
 func TestOnlyOneInstallationLeads(t *testing.T) {
 	client := fake.NewClientset()
 	first := install(t, client, "one", patiently)

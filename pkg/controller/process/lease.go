@@ -29,8 +29,8 @@ func (e *election) open(ctx context.Context) watch.Interface {
 	return events
 }
 
-// watch calls free each time the Lease becomes free, until ctx ends. events is the first watch. Without a working watch,
-// the election only takes longer.
+// watch calls free each time the Lease becomes free, until ctx ends. events is the first watch. Without a working
+// watch, the election only takes longer.
 func (e *election) watch(ctx context.Context, events watch.Interface, free func()) {
 	for {
 		e.follow(ctx, events, free)
