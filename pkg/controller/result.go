@@ -40,16 +40,16 @@ func WaitFor(reason, message string, after time.Duration) error {
 // Warn marks an error of WaitFor as a problem that a user should look at: the Event of the transition is a
 // Warning. An object that is being deleted becomes Degraded. The conditions of other objects do not change.
 func Warn(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &warnError{err}
+	return &warnError{wrapped{err}}
 }
 
-type warnError struct{ err error }
+type warnError struct{ wrapped }
 
-func (e *warnError) Error() string { return e.err.Error() }
-func (e *warnError) Unwrap() error { return e.err }
+// wrapped is an error that another error wraps. It has the methods of that error.
+type wrapped struct{ err error }
+
+func (w wrapped) Error() string { return w.err.Error() }
+func (w wrapped) Unwrap() error { return w.err }
 
 type waitError struct {
 	reason, message string
@@ -61,7 +61,7 @@ func (e *waitError) Error() string { return e.message }
 // Postpone returns the error of a reconcile that learned nothing about its object, for example
 // because other reconciles wait for the same server already. The status stays as it is. The next
 // reconcile starts after the given time.
-func Postpone(after time.Duration) error { return &postponeError{after} }
+func Postpone(after time.Duration) error { return postponeError{after} }
 
 // AwaitDeletion returns the error of a reconcile that got a 404 response for an object that is in the
 // cache. Most likely the cache is about to receive the event of the deletion. The cache alone decides
@@ -71,20 +71,15 @@ func AwaitDeletion() error { return Postpone(deletionRecheck) }
 // deletionRecheck is how long AwaitDeletion waits for the event of a deletion.
 const deletionRecheck = 5 * time.Second
 
+// postponeError is equal to others that postpone a reconcile by the same time.
 type postponeError struct{ after time.Duration }
 
-// Is reports whether other postpones a reconcile by the same time.
-func (e *postponeError) Is(other error) bool {
-	o, ok := other.(*postponeError)
-	return ok && *o == *e
-}
-
-func (e *postponeError) Error() string { return "postponed by " + e.after.String() }
+func (e postponeError) Error() string { return "postponed by " + e.after.String() }
 
 // Stalled wraps an error that a user has to fix. The object becomes Degraded and Stalled, and is reconciled again when
 // its spec or a dependency changes and, if after is positive, after that time. Use 0 if the fix causes an event.
 func Stalled(err error, after time.Duration) error {
-	return &stalledError{err: err, after: after}
+	return &stalledError{wrapped{err}, after}
 }
 
 // Unstalled wraps a Stalled error that affects only a part of an object. The object becomes
@@ -94,27 +89,21 @@ func Unstalled(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &unstalledError{err}
+	return &unstalledError{wrapped{err}}
 }
 
-type unstalledError struct{ err error }
-
-func (e *unstalledError) Error() string { return e.err.Error() }
-func (e *unstalledError) Unwrap() error { return e.err }
+type unstalledError struct{ wrapped }
 
 type stalledError struct {
-	err   error
+	wrapped
 	after time.Duration
 }
-
-func (e *stalledError) Error() string { return e.err.Error() }
-func (e *stalledError) Unwrap() error { return e.err }
 
 // WithReason sets the reason that conditions and Events show for an error. reason is an identifier in
 // CamelCase. By default, an error of the API server has the reason in its Status, and any other error has
 // ReasonError.
 func WithReason(reason string, err error) error {
-	return &reasonError{reason: reason, err: err}
+	return &reasonError{wrapped{err}, reason}
 }
 
 // ReasonError is the reason of an error without one.
@@ -125,12 +114,9 @@ const ReasonError = "ReconcileError"
 const maxReason = 128
 
 type reasonError struct {
+	wrapped
 	reason string
-	err    error
 }
-
-func (e *reasonError) Error() string { return e.err.Error() }
-func (e *reasonError) Unwrap() error { return e.err }
 
 // validReason matches the reasons that the API server accepts in a condition. An error may have a
 // reason that does not match, for example if an admission webhook denied the request.

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -32,15 +33,9 @@ type write struct {
 	seen    string // version that the store had observed when the response arrived
 }
 
-// behindError is the error of a reconcile that was not started, because a cache has not observed a
+// errBehind is the error of a reconcile that was not started, because a cache has not observed a
 // write of this process.
-type behindError struct{ kind, written, observed string }
-
-// Error implements error.
-func (e *behindError) Error() string {
-	return fmt.Sprintf("the cache of kind %s is outdated: it has observed version %q, and this process "+
-		"wrote version %q", e.kind, e.observed, e.written)
-}
+var errBehind = errors.New("the cache is outdated")
 
 // add records that a reconcile of key wrote an object of this kind, which store caches, and the
 // resource version of the response.
@@ -65,7 +60,8 @@ func (w *writes) Observed(key Key) error {
 	for store, last := range w.all[key] {
 		now := store.LastStoreSyncResourceVersion()
 		if last.isPending(now) {
-			behind = &behindError{kind: last.kind, written: last.version, observed: now}
+			behind = fmt.Errorf("%w: it has version %q of kind %s, and this process wrote version %q", errBehind, now, last.kind,
+				last.version)
 			continue
 		}
 		delete(w.all[key], store)

@@ -225,7 +225,7 @@ func TestPodIsNotNotifiedAgainWhileItsCacheIsOutdated(t *testing.T) {
 	}
 	r := f.ReconcileAsCached()
 	controllertest.Equal(t, "writes with an outdated cache of Pods", nil, r.Writes)
-	controllertest.ErrorContains(t, "the cache of kind Pod is outdated", r.Err)
+	controllertest.ErrorContains(t, "the cache is outdated", r.Err)
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 }
 
