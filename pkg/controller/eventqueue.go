@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"slices"
 	"sync"
 
 	eventsv1 "k8s.io/api/events/v1"
@@ -17,73 +16,38 @@ type eventQueue struct {
 
 	mu    sync.Mutex
 	count int
-	turns []string // namespaces with waiting Events, in the order of their turns
-	of    map[string][]*eventsv1.Event
+	turns *turns[*eventsv1.Event]
 }
 
 func newEventQueue(limit int) *eventQueue {
-	return &eventQueue{limit: limit, added: make(chan struct{}, 1), of: map[string][]*eventsv1.Event{}}
+	return &eventQueue{limit: limit, added: make(chan struct{}, 1), turns: newTurns[*eventsv1.Event]()}
 }
 
 // add appends an Event. It reports whether it dropped an Event because of the limit.
 func (q *eventQueue) add(event *eventsv1.Event) (dropped bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	namespace := event.Namespace
-	if len(q.of[namespace]) == 0 {
-		q.turns = append(q.turns, namespace)
+	whose := tenant{Namespace: event.Namespace}
+	q.turns.add(whose, event)
+	if q.count == q.limit {
+		q.turns.dropNewest(whose)
+		return true
 	}
-	q.of[namespace] = append(q.of[namespace], event)
-	if q.count++; q.count > q.limit {
-		q.dropNewest(q.longest(namespace))
-		dropped = true
-	}
+	q.count++
 	select {
 	case q.added <- struct{}{}:
 	default:
 	}
-	return dropped
-}
-
-// longest returns the namespace with the most Events. It returns the given namespace if no other has
-// more.
-func (q *eventQueue) longest(namespace string) string {
-	for _, other := range q.turns {
-		if len(q.of[other]) > len(q.of[namespace]) {
-			namespace = other
-		}
-	}
-	return namespace
-}
-
-// dropNewest drops the newest Event of a namespace.
-func (q *eventQueue) dropNewest(namespace string) {
-	last := len(q.of[namespace]) - 1
-	q.of[namespace][last] = nil
-	q.of[namespace] = q.of[namespace][:last]
-	q.count--
-	if last == 0 {
-		delete(q.of, namespace)
-		q.turns = slices.DeleteFunc(q.turns, func(turn string) bool { return turn == namespace })
-	}
+	return false
 }
 
 // take removes and returns the oldest Event of the namespace whose turn it is, or nil if none waits.
 func (q *eventQueue) take() *eventsv1.Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.turns) == 0 {
+	if q.count == 0 {
 		return nil
 	}
-	namespace := q.turns[0]
-	event := q.of[namespace][0]
-	q.of[namespace] = q.of[namespace][1:]
 	q.count--
-	q.turns = q.turns[1:]
-	if len(q.of[namespace]) == 0 {
-		delete(q.of, namespace)
-	} else {
-		q.turns = append(q.turns, namespace)
-	}
-	return event
+	return q.turns.take(func(tenant) int { return 0 })
 }

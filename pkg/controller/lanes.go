@@ -19,8 +19,8 @@ const starvation = 10
 // made the key urgent was in the cache before markUrgent, and the worker read it.
 type lanes struct {
 	mu     sync.Mutex
-	turns  [2]*turns // by Lane
-	queued map[Key]*entry
+	turns  [2]*turns[Key] // by Lane
+	queued map[Key]entry
 	// marked are the keys that were added as urgent and that no worker has taken yet.
 	marked map[Key]struct{}
 	// working is how many workers each tenant has.
@@ -31,21 +31,17 @@ type lanes struct {
 	observe func(Lane, time.Duration)
 }
 
-// tenant is one of the parties that share the workers: all objects of a namespace, or one
-// cluster-scoped object.
-type tenant Key
-
-func tenantOf(key Key) tenant {
-	if key.Namespace == "" {
-		return tenant(key)
-	}
-	return tenant{Namespace: key.Namespace}
+// entry is a queued key.
+type entry struct {
+	place
+	lane  Lane
+	since time.Time // when the key was queued
 }
 
 func newLanes(clk clock.PassiveClock, observe func(Lane, time.Duration)) *lanes {
 	return &lanes{
-		turns:   [2]*turns{newTurns(), newTurns()},
-		queued:  map[Key]*entry{},
+		turns:   [2]*turns[Key]{newTurns[Key](), newTurns[Key]()},
+		queued:  map[Key]entry{},
 		marked:  map[Key]struct{}{},
 		working: map[tenant]int{},
 		clock:   clk,
@@ -67,9 +63,7 @@ func (l *lanes) Push(key Key) {
 	if _, urgent := l.marked[key]; urgent {
 		lane = Urgent
 	}
-	e := l.turns[lane].add(key, lane)
-	e.since = l.clock.Now()
-	l.queued[key] = e
+	l.queued[key] = entry{l.turns[lane].add(tenantOf(key), key), lane, l.clock.Now()}
 }
 
 // Touch is called when a queued key is added again. The key may have become urgent.
@@ -81,10 +75,8 @@ func (l *lanes) Touch(key Key) {
 	if !urgent || !waits || e.lane == Urgent {
 		return
 	}
-	l.turns[e.lane].remove(e)
-	moved := l.turns[Urgent].add(key, Urgent)
-	moved.since = e.since
-	l.queued[key] = moved
+	l.turns[e.lane].remove(e.place)
+	l.queued[key] = entry{l.turns[Urgent].add(tenantOf(key), key), Urgent, e.since}
 }
 
 // Len returns the number of queued keys.

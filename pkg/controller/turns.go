@@ -1,62 +1,66 @@
 package controller
 
-import (
-	"container/list"
-	"time"
-)
+import "container/list"
 
-// turns is one lane of a Queue. Tenants take turns, and the keys of each tenant are in the order of
-// their arrival. A tenant that adds thousands of keys does not delay the keys of others.
-type turns struct {
-	order list.List // of *line, in the order of their turns; each has at least one key
+// turns holds values of tenants. Tenants take turns, and the values of each tenant are in the order of their arrival. A
+// tenant that adds thousands of values does not delay the values of others.
+type turns[V any] struct {
+	order list.List // of *line, in the order of their turns; each has at least one value
 	lines map[tenant]*line
 }
 
-// line is a tenant with its queued keys.
+// tenant is one of the parties that share something: all objects of a namespace, or one cluster-scoped object.
+type tenant Key
+
+func tenantOf(key Key) tenant {
+	if key.Namespace == "" {
+		return tenant(key)
+	}
+	return tenant{Namespace: key.Namespace}
+}
+
+// line is a tenant with its values.
 type line struct {
 	tenant tenant
-	keys   list.List     // of Keys
+	values list.List     // of the type of the turns
 	turn   *list.Element // in turns.order
 }
 
-// entry is the position of a queued key.
-type entry struct {
-	lane    Lane
+// place is the position of a value.
+type place struct {
 	line    *line
 	element *list.Element
-	since   time.Time // when the key was queued
 }
 
-func newTurns() *turns { return &turns{lines: map[tenant]*line{}} }
+func newTurns[V any]() *turns[V] { return &turns[V]{lines: map[tenant]*line{}} }
 
-func (t *turns) empty() bool { return len(t.lines) == 0 }
+func (t *turns[V]) empty() bool { return len(t.lines) == 0 }
 
-// add appends a key to its tenant's line.
-func (t *turns) add(key Key, lane Lane) *entry {
-	whose := tenantOf(key)
+// add appends a value to the line of a tenant.
+func (t *turns[V]) add(whose tenant, value V) place {
 	l := t.lines[whose]
 	if l == nil {
 		l = &line{tenant: whose}
 		l.turn = t.order.PushBack(l)
 		t.lines[whose] = l
 	}
-	return &entry{lane: lane, line: l, element: l.keys.PushBack(key)}
+	return place{line: l, element: l.values.PushBack(value)}
 }
 
-// remove removes a key from its line.
-func (t *turns) remove(e *entry) {
-	e.line.keys.Remove(e.element)
-	if e.line.keys.Len() == 0 {
-		t.order.Remove(e.line.turn)
-		delete(t.lines, e.line.tenant)
+// remove removes a value from its line.
+func (t *turns[V]) remove(p place) {
+	p.line.values.Remove(p.element)
+	if p.line.values.Len() == 0 {
+		t.order.Remove(p.line.turn)
+		delete(t.lines, p.line.tenant)
 	}
 }
 
-// take removes and returns the first key of the tenant with the fewest workers. If several tenants have
+// take removes and returns the first value of the tenant with the fewest workers. If several tenants have
 // the fewest workers, take chooses the tenant whose turn is next. The chosen tenant goes to the end of
 // the order. take stops at the first tenant without a worker, so it looks at no more tenants than there
 // are workers, plus one.
-func (t *turns) take(workers func(tenant) int) Key {
+func (t *turns[V]) take(workers func(tenant) int) V {
 	var next *line
 	for turn := t.order.Front(); turn != nil; turn = turn.Next() {
 		l := turn.Value.(*line)
@@ -68,7 +72,19 @@ func (t *turns) take(workers func(tenant) int) Key {
 		}
 	}
 	t.order.MoveToBack(next.turn)
-	first := next.keys.Front()
-	t.remove(&entry{line: next, element: first})
-	return first.Value.(Key)
+	first := next.values.Front()
+	t.remove(place{line: next, element: first})
+	return first.Value.(V)
+}
+
+// dropNewest removes the newest value of the tenant with the most values. Of several tenants with the most values, it
+// prefers the tenant whose.
+func (t *turns[V]) dropNewest(whose tenant) {
+	longest := t.lines[whose]
+	for _, l := range t.lines {
+		if l.values.Len() > longest.values.Len() {
+			longest = l
+		}
+	}
+	t.remove(place{line: longest, element: longest.values.Back()})
 }
