@@ -157,9 +157,12 @@ func TestRequeueAfterPrecedesPeriodicCheck(t *testing.T) {
 			return controller.Result{}, nil
 		}}
 		pipeline := &controller.Pipeline[*Toy]{
-			Lister: server.lister, Client: server.client, Store: &controllertest.Store{}, Reconciler: kind,
-			RecheckAfter: 10 * time.Minute, Tracker: controller.NewTracker(), Events: &controllertest.Recorder{},
-			Clock: clock.RealClock{},
+			Kind: controller.Kind[*Toy]{
+				Lister: server.lister, Client: server.client, Reconciler: kind, Resync: 10 * time.Minute,
+				Tracker: controller.NewTracker(),
+			},
+			Runtime: controller.Runtime{Events: &controllertest.Recorder{}, Clock: clock.RealClock{}},
+			Store:   &controllertest.Store{},
 		}
 		runFor(t, 17*time.Minute, pipeline.Sync, "busy", "checked", "promised")
 		controllertest.Equal(t, "order", []string{"promised", "checked"}, late)

@@ -38,7 +38,7 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 func (p *Pipeline[T]) removeFinalizer(ctx context.Context, key Key, obj T) error {
 	rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == p.Finalizer.Name })
 	if _, err := p.setFinalizers(ctx, key, obj, rest); err != nil {
-		return messageFinalizer.Error(p.Kind, key, err)
+		return messageFinalizer.Error(p.GroupVersionKind.Kind, key, err)
 	}
 	p.Tracker.Deleted(key, itself, obj.GetUID())
 	return nil
@@ -62,7 +62,7 @@ func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, e
 	}
 	updated, err := p.setFinalizers(ctx, key, obj, append(slices.Clone(obj.GetFinalizers()), p.Finalizer.Name))
 	if err != nil {
-		return obj, fmt.Errorf("adding the finalizer to %s %s: %w", p.Kind, key, err)
+		return obj, fmt.Errorf("adding the finalizer to %s %s: %w", p.GroupVersionKind.Kind, key, err)
 	}
 	return updated, nil
 }
@@ -85,6 +85,6 @@ func (p *Pipeline[T]) setFinalizers(ctx context.Context, key Key, obj T, finaliz
 	if err != nil {
 		return obj, err
 	}
-	p.Tracker.Wrote(key, p.Kind, p.Store, updated.GetResourceVersion())
+	p.Tracker.Wrote(key, p.GroupVersionKind.Kind, p.Store, updated.GetResourceVersion())
 	return updated, nil
 }

@@ -16,7 +16,7 @@ import (
 // of only the status adds no key if this process wrote the status, which tracker records. If another
 // client wrote the status, the update adds the key to the background lane.
 func Self(q *Queue, tracker *Tracker) cache.ResourceEventHandler {
-	return handler{queue: q, tracker: tracker, resyncs: true, urgent: hasNewSpec, keys: func(obj metav1.Object) []Key {
+	return handler{queue: q, tracker: tracker, keys: func(obj metav1.Object) []Key {
 		return []Key{{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 	}}
 }
@@ -41,14 +41,12 @@ func Referrer(q *Queue, referrers func(obj metav1.Object) []Key) cache.ResourceE
 }
 
 // handler turns events into keys. Changes are urgent, except changes of only a status by other clients. Resyncs, and
-// objects of the initial list for which urgent returns false, are background.
+// objects of the initial list without a new spec, are background.
 type handler struct {
-	queue   *Queue
-	keys    func(obj metav1.Object) []Key
-	resyncs bool // whether a resync adds the key
-	// urgent reports whether an object of the initial list is urgent. Nil means that none is.
-	urgent func(obj any) bool
-	// tracker, if it is set, knows which statuses this process wrote.
+	queue *Queue
+	keys  func(obj metav1.Object) []Key
+	// tracker is set if the objects are those of the kind itself. It knows which statuses this process wrote. Of other
+	// objects, a resync adds no key, and no object of the initial list is urgent.
 	tracker *Tracker
 }
 
@@ -60,7 +58,7 @@ func hasNewSpec(obj any) bool {
 
 func (h handler) OnAdd(obj any, isInInitialList bool) {
 	lane := Urgent
-	if isInInitialList && (h.urgent == nil || !h.urgent(obj)) {
+	if isInInitialList && (h.tracker == nil || !hasNewSpec(obj)) {
 		lane = Background
 	}
 	h.enqueue(obj, lane)
@@ -68,7 +66,7 @@ func (h handler) OnAdd(obj any, isInInitialList bool) {
 
 func (h handler) OnUpdate(oldObj, newObj any) {
 	if sameVersion(oldObj, newObj) {
-		if h.resyncs {
+		if h.tracker != nil {
 			h.enqueue(newObj, Background)
 		}
 		return

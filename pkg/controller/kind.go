@@ -72,20 +72,7 @@ type Runtime struct {
 
 // Pipeline returns the pipeline of the kind.
 func (k Kind[T]) Pipeline(r Runtime) *Pipeline[T] {
-	return &Pipeline[T]{
-		Kind:         k.GroupVersionKind.Kind,
-		Lister:       k.Lister,
-		Client:       k.Client,
-		Store:        k.Informer.GetStore(),
-		Reconciler:   k.Reconciler,
-		Finalizer:    k.Finalizer,
-		Release:      k.Release,
-		RecheckAfter: k.Resync,
-		Room:         r.Room,
-		Tracker:      k.Tracker,
-		Events:       r.Events,
-		Clock:        r.Clock,
-	}
+	return &Pipeline[T]{Kind: k, Runtime: r, Store: k.Informer.GetStore()}
 }
 
 func (k Kind[T]) expected(obj Object) (from time.Time, ok bool) {
@@ -110,7 +97,7 @@ func (k Kind[T]) Controller(r Runtime) (*Controller, error) {
 	if observed := newFailures(r.Clock); observed.observe(k.name(), k.Informer) == nil {
 		c.failures = observed // otherwise the informer has started, as in some tests
 	}
-	c.cached, c.expected = func(key Key) (Object, error) { return k.Lister(key.Namespace).Get(key.Name) }, k.expected
+	c.cached = func(key Key) (Object, error) { return k.Lister(key.Namespace).Get(key.Name) }
 	for _, owned := range k.Owned {
 		c.Watch(owned, HandleObject(queue, k.GroupVersionKind.GroupKind()))
 	}

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
@@ -19,32 +18,12 @@ import (
 // recheckJitter spreads periodic checks by ±10 %.
 const recheckJitter = 0.1
 
-// Pipeline reconciles the objects of one kind in the steps of the drawing in doc.go. All fields
-// except Finalizer, Release, RecheckAfter and Room are required.
+// Pipeline reconciles the objects of a Kind in the steps of the drawing in doc.go.
 type Pipeline[T Object] struct {
-	// Kind is the name of the kind in errors, for example App.
-	Kind string
-	// Lister returns the lister of the objects in namespace.
-	Lister func(namespace string) Lister[T]
-	// Client returns the client for the objects in namespace, which is empty for a cluster-scoped kind.
-	Client func(namespace string) Client[T]
-	// Store is the cache that Lister reads.
+	Kind[T]
+	Runtime
+	// Store is the cache that the Lister reads.
 	Store Store
-	// Reconciler reconciles the kind.
-	Reconciler Reconciler[T]
-	// Finalizer and Release are the same as in Kind.
-	Finalizer Finalizer[T]
-	Release   func(ctx context.Context, key Key) (pending bool, err error)
-	// RecheckAfter is the time after which an object with nothing left to do is reconciled again,
-	// ±10 %, to find drift that causes no event. Zero means never.
-	RecheckAfter time.Duration
-	// Room reports whether the cache budget of a namespace (package pkg/cache/budget) has room again for an object
-	// that exceeded it. Nil means that there is always room.
-	Room Room
-
-	Tracker *Tracker
-	Events  EventRecorder
-	Clock   clock.PassiveClock
 }
 
 // Sync reconciles the object with the given key. The function classify derives the status and the next
@@ -63,7 +42,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 			}
 			return Result{}, err
 		}
-		return Result{}, fmt.Errorf("reading %s %s from the cache: %w", p.Kind, key, err)
+		return Result{}, fmt.Errorf("reading %s %s from the cache: %w", p.GroupVersionKind.Kind, key, err)
 	}
 	p.Tracker.begin(key, cached.GetResourceVersion())
 	defer p.end(key)
@@ -109,10 +88,10 @@ func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result
 
 // recheck returns the Result of a reconcile with nothing left to do.
 func (p *Pipeline[T]) recheck() Result {
-	if p.RecheckAfter == 0 {
+	if p.Resync == 0 {
 		return Result{}
 	}
-	shortest := time.Duration(float64(p.RecheckAfter) * (1 - recheckJitter))
+	shortest := time.Duration(float64(p.Resync) * (1 - recheckJitter))
 	return Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), Check: true}
 }
 
@@ -171,9 +150,9 @@ func (p *Pipeline[T]) sendStatus(ctx context.Context, key Key, obj T) error {
 		return AwaitDeletion()
 	}
 	if err != nil {
-		return fmt.Errorf("writing the status of %s %s: %w", p.Kind, key, err)
+		return fmt.Errorf("writing the status of %s %s: %w", p.GroupVersionKind.Kind, key, err)
 	}
-	p.Tracker.Wrote(key, p.Kind, p.Store, updated.GetResourceVersion())
+	p.Tracker.Wrote(key, p.GroupVersionKind.Kind, p.Store, updated.GetResourceVersion())
 	p.Tracker.WroteStatus(key, updated.GetResourceVersion())
 	return nil
 }

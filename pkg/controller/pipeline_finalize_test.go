@@ -211,7 +211,7 @@ func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kind := &cleaner{finalize: func(context.Context, *Toy) (controller.Result, error) { return test.result, test.err }}
 			b := condemned(t, kind)
-			b.pipeline.RecheckAfter = time.Hour
+			b.pipeline.Resync = time.Hour
 			result, err := b.pass()
 			if result != test.result || !errors.Is(err, test.err) {
 				t.Errorf("ended with %v and %v", result, err)

@@ -25,23 +25,20 @@ var epoch = time.Date(2026, 2, 10, 20, 30, 0, 123456789, time.UTC)
 type bench struct {
 	*toyServer
 	recorder controllertest.Recorder
-	clock    *clocktesting.FakePassiveClock
+	clock    *clocktesting.FakeClock
 	pipeline *controller.Pipeline[*Toy]
 }
 
 var theToy = keyOf("a")
 
 func newBench(t *testing.T, kind controller.Reconciler[*Toy]) *bench {
-	b := &bench{toyServer: newToyServer(t), clock: clocktesting.NewFakePassiveClock(epoch)}
+	b := &bench{toyServer: newToyServer(t), clock: clocktesting.NewFakeClock(epoch)}
 	b.pipeline = &controller.Pipeline[*Toy]{
-		Kind:       toyKind.Kind,
-		Lister:     b.lister,
-		Client:     b.client,
-		Store:      b.cache,
-		Reconciler: kind,
-		Tracker:    controller.NewTracker(),
-		Events:     &b.recorder,
-		Clock:      b.clock,
+		Kind: controller.Kind[*Toy]{
+			GroupVersionKind: toyKind, Lister: b.lister, Client: b.client, Reconciler: kind, Tracker: controller.NewTracker(),
+		},
+		Runtime: controller.Runtime{Events: &b.recorder, Clock: b.clock},
+		Store:   b.cache,
 	}
 	if kind, ok := kind.(*cleaner); ok {
 		b.pipeline.Finalizer = controller.Finalizer[*Toy]{Name: toyFinalizer, Finalize: kind.Finalize}
@@ -153,7 +150,7 @@ func TestPauseWritesOnlyConditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kind := &cleaner{}
 			b := newBench(t, kind)
-			b.pipeline.RecheckAfter = time.Minute
+			b.pipeline.Resync = time.Minute
 			test.prepare(b)
 			b.takeWrites()
 			calls, observed := kind.calls, b.get(theToy).Status.ObservedGeneration
@@ -254,7 +251,7 @@ func TestPeriodicCheck(t *testing.T) {
 	const period = 10 * time.Minute
 	kind := &painter{}
 	b := newBench(t, kind)
-	b.pipeline.RecheckAfter = period
+	b.pipeline.Resync = period
 	shortest, longest := 2*period, time.Duration(0)
 	for range 1000 {
 		after := b.mustPass().RequeueAfter

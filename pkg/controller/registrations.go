@@ -19,14 +19,17 @@ type registration struct {
 // wrapper returns the handler that is registered with an informer in place of another handler.
 type wrapper func(cache.SharedInformer, cache.ResourceEventHandler) cache.ResourceEventHandler
 
-// register passes each handler of the controllers to wrap, and registers what wrap returns. The caller must call
-// remove, also after an error.
+// register registers the handlers of the controllers. If wrap is not nil, register passes each handler to wrap, and
+// registers what wrap returns. The caller must call remove, also after an error.
 func register(controllers []*Controller, wrap wrapper) (registrations, error) {
 	all := registrations{}
 	for _, c := range controllers {
 		for _, w := range c.watches {
+			if wrap != nil {
+				w.handler = wrap(w.informer, w.handler)
+			}
 			r := all[w.informer.GetStore()]
-			r.informer, r.handlers = w.informer, append(r.handlers, wrap(w.informer, w.handler))
+			r.informer, r.handlers = w.informer, append(r.handlers, w.handler)
 			all[w.informer.GetStore()] = r
 		}
 	}

@@ -85,5 +85,5 @@ func (s Stepper) Expected(key Key) (from time.Time, ok bool) {
 	if !found {
 		return from, false
 	}
-	return s.expected(obj)
+	return s.objects.expected(obj)
 }

@@ -86,7 +86,7 @@ func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, o
 			return cached, false, AwaitDeletion()
 		}
 		if err != nil {
-			return cached, false, fmt.Errorf("reading %s %s before it is finalized: %w", p.Kind, key, err)
+			return cached, false, fmt.Errorf("reading %s %s before it is finalized: %w", p.GroupVersionKind.Kind, key, err)
 		}
 		if obj.GetUID() != cached.GetUID() || obj.GetDeletionTimestamp() == nil ||
 			!slices.Contains(obj.GetFinalizers(), p.Finalizer.Name) {
