@@ -2,7 +2,6 @@ package controller
 
 import (
 	"errors"
-	runtimemetrics "runtime/metrics"
 	"strings"
 	"time"
 
@@ -89,20 +88,7 @@ var (
 	})
 )
 
-// heapLive is a GaugeFunc, which reads its value when the metrics are read.
-var heapLive = metrics.NewGaugeFunc(&metrics.GaugeOpts{
-	Name: "windlass_heap_live_bytes",
-	Help: "Memory of the heap that the last garbage collection found in use, in bytes. The limit is " +
-		"go_gc_gomemlimit_bytes.",
-	StabilityLevel: metrics.ALPHA,
-}, func() float64 {
-	sample := []runtimemetrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	runtimemetrics.Read(sample)
-	return float64(sample[0].Value.Uint64())
-})
-
 func init() {
-	legacyregistry.RawMustRegister(heapLive)
 	legacyregistry.MustRegister(reconcileTotal, reconcileErrors, reconcilePanics, reconcileTime, activeWorkers,
 		maxWorkers, unreadableObjects, kindWatched, objects, oldestUnready, timeToReady, queueWait, eventsDropped)
 }
