@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -34,13 +33,8 @@ type Controller struct {
 	failures *failures
 	// objects are the metrics of the kind's own objects. Nil if they are not measured.
 	objects *objectMetrics
-	// cached returns an object from the cache, and expected when it is expected to become Ready: see Kind.Expected. Both
-	// are nil if the controller was created without a Kind.
-	cached   func(key Key) (Object, error)
-	expected func(Object) (from time.Time, ok bool)
-
-	mu         sync.Mutex
-	unreadable sets.Set[Key]
+	// cached returns an object from the cache. Nil if the controller was created without a Kind.
+	cached func(key Key) (Object, error)
 }
 
 // watch is an informer and the handler that turns its events into keys.
@@ -53,7 +47,7 @@ type watch struct {
 // New returns a controller whose workers call sync for the keys of queue once the caches of all
 // watches that are not optional have synced. name identifies it in metrics and logs.
 func New(name string, queue *Queue, sync SyncHandler) *Controller {
-	return &Controller{name: name, queue: queue, syncHandler: sync, unreadable: sets.New[Key]()}
+	return &Controller{name: name, queue: queue, syncHandler: sync}
 }
 
 // Name returns the name that was given to New.
@@ -100,11 +94,7 @@ func RunAll(ctx context.Context, workers int, controllers ...*Controller) error 
 			"writes: unset the environment variable KUBE_FEATURE_%s, or set it to true", features.AtomicFIFO,
 			features.AtomicFIFO)
 	}
-	registered, err := register(controllers, func(
-		_ cache.SharedInformer, h cache.ResourceEventHandler,
-	) cache.ResourceEventHandler {
-		return h
-	})
+	registered, err := register(controllers, nil)
 	defer registered.remove()
 	if err != nil {
 		return err
@@ -166,7 +156,6 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		"object", key, "reconcileID", fmt.Sprintf("%08x", rand.Uint32())))
 	start := time.Now()
 	result, err := recovered(func() (Result, error) { return c.syncHandler(ctx, key) })
-	c.countUnreadable(key, err)
 	c.handleResult(ctx, key, classify(result, err), time.Since(start))
 	return true
 }
@@ -192,22 +181,6 @@ func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took 
 	case quickly:
 		c.queue.AddQuickly(key)
 	}
-}
-
-// countUnreadable updates the metric of unreadable objects after a reconcile.
-func (c *Controller) countUnreadable(key Key, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.unreadable.Len()
-	switch {
-	case errors.As(err, new(*Unreadable)):
-		c.unreadable.Insert(key)
-	case Quiet(err):
-		return // the error says nothing about the object
-	default:
-		c.unreadable.Delete(key)
-	}
-	unreadableObjects.WithLabelValues(c.name).Add(float64(c.unreadable.Len() - before))
 }
 
 // recovered calls reconcile. If reconcile panics, recovered returns the panic as an error.

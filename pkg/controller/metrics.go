@@ -13,78 +13,65 @@ import (
 // Other names begin with windlass_. The metrics of the workqueue come from component-base.
 var (
 	reconcileTotal = metrics.NewCounterVec(&metrics.CounterOpts{
-		Name:           "controller_runtime_reconcile_total",
-		Help:           "Reconciles by controller and result: " + results() + ".",
-		StabilityLevel: metrics.ALPHA,
+		Name: "controller_runtime_reconcile_total",
+		Help: "Reconciles by controller and result: " + results() + ".",
 	}, []string{"controller", "result"})
 	reconcileErrors = metrics.NewCounterVec(&metrics.CounterOpts{
-		Name:           "controller_runtime_reconcile_errors_total",
-		Help:           "Reconciles that failed, by controller. Conflicts and waits are not failures.",
-		StabilityLevel: metrics.ALPHA,
+		Name: "controller_runtime_reconcile_errors_total",
+		Help: "Reconciles that failed, by controller. Conflicts and waits are not failures.",
 	}, []string{"controller"})
 	reconcilePanics = metrics.NewCounterVec(&metrics.CounterOpts{
-		Name:           "controller_runtime_reconcile_panics_total",
-		Help:           "Reconciles that panicked, by controller.",
-		StabilityLevel: metrics.ALPHA,
+		Name: "controller_runtime_reconcile_panics_total",
+		Help: "Reconciles that panicked, by controller.",
 	}, []string{"controller"})
 	reconcileTime = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Name:           "controller_runtime_reconcile_time_seconds",
-		Help:           "Duration of a reconcile in seconds, by controller.",
-		Buckets:        metrics.ExponentialBuckets(0.0001, 4, 10),
-		StabilityLevel: metrics.ALPHA,
+		Name:    "controller_runtime_reconcile_time_seconds",
+		Help:    "Duration of a reconcile in seconds, by controller.",
+		Buckets: metrics.ExponentialBuckets(0.0001, 4, 10),
 	}, []string{"controller"})
 	activeWorkers = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           "controller_runtime_active_workers",
-		Help:           "Number of workers that are reconciling, by controller.",
-		StabilityLevel: metrics.ALPHA,
+		Name: "controller_runtime_active_workers",
+		Help: "Number of workers that are reconciling, by controller.",
 	}, []string{"controller"})
 	maxWorkers = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           "controller_runtime_max_concurrent_reconciles",
-		Help:           "Maximum number of concurrent reconciles, by controller.",
-		StabilityLevel: metrics.ALPHA,
+		Name: "controller_runtime_max_concurrent_reconciles",
+		Help: "Maximum number of concurrent reconciles, by controller.",
 	}, []string{"controller"})
 	unreadableObjects = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "windlass_unreadable_objects",
 		Help: "Number of objects that are not reconciled because they cannot be read or exceed a limit, by " +
 			"controller. The log names them, and their status says why.",
-		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	kindWatched = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "windlass_kind_watched",
 		Help: "1 if the caches of a controller have synced, and no list or watch of its kind has failed " +
 			"within the last two minutes; otherwise 0. The log names the error.",
-		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller"})
 	objects = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "windlass_objects",
 		Help: "Number of objects by controller, state (ready, progressing, idle, degraded, stalled, paused " +
 			"or deleting), status.phase and reason of Ready.",
-		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller", "state", "phase", "reason"})
 	oldestUnready = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "windlass_oldest_unready_object_age_seconds",
 		Help: "Time since the oldest object in a state (progressing, degraded or deleting) was last Ready, " +
 			"or was created or deleted, by controller. 0 if there is none.",
-		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller", "state"})
 	timeToReady = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name: "windlass_time_to_ready_seconds",
 		Help: "Time from the last change of a spec until the object was Ready, by controller. Ats are " +
 			"not measured.",
-		Buckets:        []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600},
-		StabilityLevel: metrics.ALPHA,
+		Buckets: []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600},
 	}, []string{"controller"})
 	queueWait = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Name:           "windlass_queue_wait_seconds",
-		Help:           "Time that a key waited for a worker, by controller and lane (urgent or background).",
-		Buckets:        metrics.ExponentialBuckets(0.001, 4, 10),
-		StabilityLevel: metrics.ALPHA,
+		Name:    "windlass_queue_wait_seconds",
+		Help:    "Time that a key waited for a worker, by controller and lane (urgent or background).",
+		Buckets: metrics.ExponentialBuckets(0.001, 4, 10),
 	}, []string{"controller", "lane"})
 	eventsDropped = metrics.NewCounter(&metrics.CounterOpts{
 		Name: "windlass_events_dropped_total",
 		Help: "Events that the operator dropped because its queue was full, because the object had too many Events, " +
 			"or because the API server rejected the Event.",
-		StabilityLevel: metrics.ALPHA,
 	})
 )
 
@@ -131,9 +118,6 @@ func introduce(controller string, workers int) {
 // retire takes back what a controller that has ended has added to gauges.
 func (c *Controller) retire(workers int) {
 	maxWorkers.WithLabelValues(c.name).Add(-float64(workers))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	unreadableObjects.WithLabelValues(c.name).Add(-float64(c.unreadable.Len()))
 	kindWatched.Delete(map[string]string{"controller": c.name}) // UpdateMetrics sets it again for others of this name
 	for _, state := range unfinished {
 		oldestUnready.Delete(map[string]string{"controller": c.name, "state": state})

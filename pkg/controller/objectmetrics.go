@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
+	"windlass.dev/windlass/pkg/cache/lenient"
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
@@ -40,7 +41,11 @@ const (
 )
 
 // objectLabels are labels of windlass_objects. reason is the reason of Ready.
-type objectLabels struct{ state, phase, reason string }
+type objectLabels struct {
+	state, phase, reason string
+	// unreadable says that the object is counted by windlass_unreadable_objects, too.
+	unreadable bool
+}
 
 // objectMetrics counts the objects of a kind by their labels, and measures how long they take to become Ready. It is
 // the handler of the informer of the kind. It remembers only the objects in unfinished states.
@@ -99,7 +104,7 @@ func stateOf(obj Object) string {
 }
 
 func labelsOf(obj Object) objectLabels {
-	s := objectLabels{state: stateOf(obj)}
+	s := objectLabels{state: stateOf(obj), unreadable: lenient.MarkOn(obj) != nil}
 	if phased, ok := obj.(Phased); ok {
 		s.phase = phased.StatusPhase()
 	}
@@ -111,10 +116,7 @@ func labelsOf(obj Object) objectLabels {
 
 // OnAdd implements cache.ResourceEventHandler.
 func (m *objectMetrics) OnAdd(obj any, isInInitialList bool) {
-	object, ok := obj.(Object)
-	if !ok {
-		return
-	}
+	object := obj.(Object)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.move(objectLabels{}, labelsOf(object))
@@ -130,11 +132,7 @@ func (m *objectMetrics) OnAdd(obj any, isInInitialList bool) {
 
 // OnUpdate implements cache.ResourceEventHandler.
 func (m *objectMetrics) OnUpdate(oldObj, newObj any) {
-	before, ok1 := oldObj.(Object)
-	after, ok2 := newObj.(Object)
-	if !ok1 || !ok2 {
-		return
-	}
+	before, after := oldObj.(Object), newObj.(Object)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.move(labelsOf(before), labelsOf(after))
@@ -172,10 +170,18 @@ func (m *objectMetrics) move(from, to objectLabels) {
 			continue
 		}
 		if _, known := m.counts[s]; !known && len(m.counts) >= maxSeries {
-			s = objectLabels{s.state, other, other}
+			s = objectLabels{s.state, other, other, s.unreadable}
 		}
 		m.counts[s] += by
-		objects.WithLabelValues(m.kind, s.state, s.phase, s.reason).Add(float64(by))
+		m.count(s, by)
+	}
+}
+
+// count adds a number of objects with the same labels to the metrics.
+func (m *objectMetrics) count(s objectLabels, by int) {
+	objects.WithLabelValues(m.kind, s.state, s.phase, s.reason).Add(float64(by))
+	if s.unreadable {
+		unreadableObjects.WithLabelValues(m.kind).Add(float64(by))
 	}
 }
 
@@ -237,7 +243,7 @@ func (m *objectMetrics) retire() {
 	defer m.mu.Unlock()
 	m.retired = true
 	for s, n := range m.counts {
-		objects.WithLabelValues(m.kind, s.state, s.phase, s.reason).Add(-float64(n))
+		m.count(s, -n)
 	}
 }
 

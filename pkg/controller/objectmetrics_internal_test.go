@@ -16,6 +16,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"windlass.dev/windlass/pkg/cache/lenient"
 )
 
 // counted is an object with a phase and conditions.
@@ -73,21 +75,16 @@ func changed(obj *counted) *counted {
 	return &after
 }
 
-// scrape returns all metrics.
-func scrape() string {
-	response := httptest.NewRecorder()
-	legacyregistry.Handler().ServeHTTP(response, httptest.NewRequest("GET", "/metrics", nil))
-	return response.Body.String()
-}
-
 // served returns the samples of a metric of the kind, without the label controller.
 func (y *tally) served(metric string) map[string]string {
 	UpdateMetrics([]*Controller{{name: y.kind, objects: y.objectMetrics}})
-	found, label := map[string]string{}, `controller="`+y.kind+`",`
-	for line := range strings.Lines(scrape()) {
-		if strings.HasPrefix(line, metric+"{"+label) {
-			name, value, _ := strings.Cut(strings.TrimSpace(strings.Replace(line, label, "", 1)), "} ")
-			found[strings.TrimPrefix(name, metric+"{")] = value
+	response := httptest.NewRecorder()
+	legacyregistry.Handler().ServeHTTP(response, httptest.NewRequest("GET", "/metrics", nil))
+	found, label := map[string]string{}, metric+`{controller="`+y.kind+`"`
+	for line := range strings.Lines(response.Body.String()) {
+		if sample, of := strings.CutPrefix(strings.TrimSpace(line), label); of {
+			labels, value, _ := strings.Cut(sample, "} ")
+			found[strings.TrimPrefix(labels, ",")] = value
 		}
 	}
 	return found
@@ -124,11 +121,25 @@ func TestObjectsAreCountedByStatePhaseAndReason(t *testing.T) {
 	deleted := *web
 	deleted.DeletionTimestamp = &metav1.Time{Time: y.began}
 	y.OnAdd(&deleted, true)
+	for _, name := range []string{"large", "larger"} {
+		obj := y.reconciled(y.object(name), StateStalled, lenient.ReasonTooLarge)
+		if err := (lenient.Mark{Reason: lenient.ReasonTooLarge}).SetOn(obj); err != nil {
+			t.Fatal(err)
+		}
+		y.OnAdd(obj, true)
+		if name == "larger" {
+			y.OnDelete(obj)
+		}
+	}
+	if got := y.served("windlass_unreadable_objects")[""]; got != "1" {
+		t.Errorf("%s objects are unreadable, want 1", got)
+	}
 	want := map[string]string{
 		`phase="",reason="",state="progressing"`:                "1",
 		`phase="Phase",reason="RollingOut",state="progressing"`: "0",
 		`phase="Phase",reason="ImageNotFound",state="degraded"`: "0",
 		`phase="Phase",reason="Invalid",state="stalled"`:        "0",
+		`phase="Phase",reason="TooLarge",state="stalled"`:       "1",
 		`phase="Phase",reason="Suspended",state="idle"`:         "0",
 		`phase="Phase",reason="Available",state="ready"`:        "1",
 		`phase="Phase",reason="Available",state="paused"`:       "1",
@@ -213,7 +224,9 @@ func TestAgeOfOldestUnreadyObject(t *testing.T) {
 
 func TestTimeToReadyBeginsWithLastChange(t *testing.T) {
 	y := newTally(t, nil)
-	sum := func() string { return y.served("windlass_time_to_ready_seconds_bucket")[`le="+Inf"`] + " " + total(y) }
+	sum := func() string {
+		return y.served("windlass_time_to_ready_seconds_count")[""] + " " + y.served("windlass_time_to_ready_seconds_sum")[""]
+	}
 	existing := y.reconciled(y.object("existing"), StateReady, "Available")
 	y.OnAdd(existing, true) // an object that was Ready before this process started is not measured
 	web := y.object("web")
@@ -244,17 +257,6 @@ func TestTimeToReadyBeginsWithLastChange(t *testing.T) {
 	if got := sum(); got != "2 5" {
 		t.Errorf("after two changes: count and sum are %s", got)
 	}
-}
-
-func total(y *tally) string {
-	response := httptest.NewRecorder()
-	legacyregistry.Handler().ServeHTTP(response, httptest.NewRequest("GET", "/metrics", nil))
-	for line := range strings.Lines(response.Body.String()) {
-		if value, found := strings.CutPrefix(line, `windlass_time_to_ready_seconds_sum{controller="`+y.kind+`"} `); found {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }
 
 func TestObjectIsNotLateBeforeItIsExpected(t *testing.T) {
@@ -291,15 +293,8 @@ func TestControllersOfOneKindAddUp(t *testing.T) {
 		if got := y.served("windlass_objects")[`phase="",reason="",state="progressing"`]; got != objects {
 			t.Errorf("%s: %s objects, want %s", when, got, objects)
 		}
-		found := ""
-		for line := range strings.Lines(scrape()) {
-			value, ok := strings.CutPrefix(line, `controller_runtime_max_concurrent_reconciles{controller="`+y.kind+`"} `)
-			if ok {
-				found = strings.TrimSpace(value)
-			}
-		}
-		if found != workers {
-			t.Errorf("%s: %s workers, want %s", when, found, workers)
+		if got := y.served("controller_runtime_max_concurrent_reconciles")[""]; got != workers {
+			t.Errorf("%s: %s workers, want %s", when, got, workers)
 		}
 	}
 	served("with two", "2", "20")
