@@ -1,7 +1,6 @@
 package children_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -10,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/controller"
-	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
@@ -51,7 +49,7 @@ func TestEnsureRecreatesChildOnlyForExistingOwner(t *testing.T) {
 			if c.live != nil {
 				c.live(live)
 			}
-			o.Live = func(context.Context) (metav1.Object, error) { return live, c.fails }
+			o.Live = func() (metav1.Object, error) { return live, c.fails }
 			d := newDock(t, nil, nil)
 			d.Outlives = c.outlives
 			_, err := d.Ensure(t.Context(), o, want(), nil)
@@ -61,18 +59,4 @@ func TestEnsureRecreatesChildOnlyForExistingOwner(t *testing.T) {
 			controllertest.Equal(t, "writes", c.writes, d.journal.Writes())
 		})
 	}
-}
-
-func TestOnceReadsOwnerOnce(t *testing.T) {
-	reads := 0
-	read := children.Once(func(context.Context) (metav1.Object, error) {
-		reads++
-		return nil, errors.New("no answer")
-	})
-	for range 3 {
-		if _, err := read(t.Context()); err == nil || err.Error() != "no answer" {
-			t.Errorf("it says %v", err)
-		}
-	}
-	controllertest.Equal(t, "reads", 1, reads)
 }

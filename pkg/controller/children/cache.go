@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/listers"
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/cache/packed"
@@ -30,39 +31,24 @@ type Cache[T Object] interface {
 	Get(namespace, name string) (T, error)
 }
 
-// CacheOf returns the Cache of an informer's store, which may be packed.
-func CacheOf[T Object](store cache.Store) Cache[T] {
-	// All missing children share one error, because most owners lack some children in each reconcile.
+// CacheOf returns the Cache that reads an informer's indexer, which may be packed.
+func CacheOf[T Object](indexer cache.Indexer) Cache[T] {
 	var none T
-	missing := apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", none)}, "in the cache")
-	return &stored[T]{store, store, missing}
+	return &stored[T]{indexer, listers.New[T](indexer, schema.GroupResource{Resource: fmt.Sprintf("%T", none)})}
 }
 
 type stored[T Object] struct {
 	controller.Store
-	whole   cache.Store
-	missing error
+	all listers.ResourceIndexer[T]
 }
 
-func (s *stored[T]) Get(namespace, name string) (child T, err error) {
-	object, found, err := s.whole.GetByKey(keyOf(namespace, name))
+func (s *stored[T]) Get(namespace, name string) (T, error) {
+	child, err := listers.NewNamespaced(s.all, namespace).Get(name)
 	if exceeded := (*packed.ExceededError)(nil); errors.As(err, &exceeded) {
-		return child, exceededError(exceeded)
+		err = exceededError(exceeded)
 	}
-	if err != nil {
-		return child, err
-	}
-	if !found {
-		return child, s.missing
-	}
-	child, ok := object.(T)
-	if !ok {
-		return child, fmt.Errorf("unexpected type %T in the cache of %T", object, child)
-	}
-	return child, nil
+	return child, err
 }
-
-func keyOf(namespace, name string) string { return cache.NewObjectName(namespace, name).String() }
 
 // cached reads a child from the cache. If the child exceeded the budget of its namespace, and the budget
 // has room for it again, cached reads the child from the API server and adds it to the cache.

@@ -26,7 +26,7 @@ type Resource[C Object] struct {
 
 // Type returns the Type that writes children of this resource. tracker records every write.
 func (r Resource[C]) Type(tracker *controller.Tracker) Type[C] {
-	return Type[C]{Resource: r, Cache: CacheOf[C](r.Informer.GetStore()), Tracker: tracker}
+	return Type[C]{Resource: r, Cache: CacheOf[C](r.Informer.GetIndexer()), Tracker: tracker}
 }
 
 // Scope is the state of one reconcile of an owner. The children are derived from it. A type that embeds

@@ -2,13 +2,11 @@ package children_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
@@ -77,6 +75,10 @@ func TestEnsureRestoresSpecOfCustomResource(t *testing.T) {
 				t.Fatal(err)
 			}
 			controllertest.Equal(t, "writes", c.writes, len(d.journal.Writes()))
+			for _, action := range d.kube.Actions() {
+				controllertest.Equal(t, "type of the patch", types.MergePatchType,
+					action.(clienttesting.PatchAction).GetPatchType())
+			}
 			controllertest.Equal(t, "spec", want().Spec, got.Spec)
 			for _, theirs := range live.OwnerReferences {
 				if theirs.UID == alsoTheirs.UID && len(got.OwnerReferences) != 2 {
@@ -89,33 +91,6 @@ func TestEnsureRestoresSpecOfCustomResource(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestEnsureSendsMergePatchForCustomResource(t *testing.T) {
-	d := custom(t, madeCustom(t, func(d *appsv1.Deployment) { d.Spec.Paused = true }, image("iron:1")))
-	if _, err := d.Ensure(t.Context(), owner(), want(), nil); err != nil {
-		t.Fatal(err)
-	}
-	for _, action := range d.kube.Actions() {
-		patch, ok := action.(clienttesting.PatchAction)
-		if !ok {
-			continue
-		}
-		controllertest.Equal(t, "type", types.MergePatchType, patch.GetPatchType())
-		var fields struct {
-			Metadata metav1.ObjectMeta
-			Spec     map[string]any
-		}
-		if err := json.Unmarshal(patch.GetPatch(), &fields); err != nil {
-			t.Fatal(err)
-		}
-		controllertest.Equal(t, "version", "7", fields.Metadata.ResourceVersion)
-		if paused, there := fields.Spec["paused"]; !there || paused != nil {
-			t.Errorf("the patch does not take out what was added: %s", patch.GetPatch())
-		}
-		return
-	}
-	t.Error("there was no patch")
 }
 
 func TestRecordOfCustomResourceHasNoSpec(t *testing.T) {
@@ -227,44 +202,5 @@ func TestUnconfirmedChangeIsNotWritten(t *testing.T) {
 	d := custom(t)
 	if _, err := d.Ensure(t.Context(), by, want(), nil); err != nil {
 		t.Errorf("a creation ended with %v", err)
-	}
-}
-
-func TestEnsureReplacesBrokenRecord(t *testing.T) {
-	for _, record := range []string{
-		"null", "[]", "{", `{"metadata":null}`, `{"metadata":{"ownerReferences":3}}`, `{"spec":null}`,
-	} {
-		for _, isCustom := range []bool{true, false} {
-			d := newDock(t, nil, nil)
-			d.Custom = isCustom
-			live, err := d.Ensure(t.Context(), owner(), want(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			live.UID, live.ResourceVersion = "child-uid", "7"
-			live.Annotations[children.RecordAnnotation] = record
-			controllertest.Load(t, d.cache, live)
-			again, err := d.Ensure(t.Context(), owner(), want(), nil)
-			if err != nil || again.Annotations[children.RecordAnnotation] == record {
-				t.Errorf("%s: it stays (%v)", record, err)
-			}
-		}
-	}
-}
-
-func TestRecordOfCustomResourceStaysSmallForLargeSpec(t *testing.T) {
-	large := want()
-	large.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LARGE", Value: strings.Repeat("x", 300<<10)}}
-	d := custom(t)
-	live, err := d.Ensure(t.Context(), owner(), large, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	size := 0
-	for key, value := range live.Annotations {
-		size += len(key) + len(value)
-	}
-	if size > 10<<10 {
-		t.Errorf("the annotations have %d bytes", size)
 	}
 }

@@ -155,7 +155,9 @@ func foreign(d *appsv1.Deployment)    { d.OwnerReferences, d.Annotations = nil, 
 func unowned(d *appsv1.Deployment)    { d.OwnerReferences = nil }
 func unlabelled(d *appsv1.Deployment) { delete(d.Labels, controller.ManagedByLabel) }
 func going(d *appsv1.Deployment)      { d.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
-func broken(d *appsv1.Deployment)     { d.Annotations[children.RecordAnnotation] = "{" }
+func ofOtherGroup(d *appsv1.Deployment) {
+	d.OwnerReferences[0].APIVersion = "other.example.com/v1"
+}
 
 // byOthers makes changes of other clients that Ensure must keep.
 func byOthers(d *appsv1.Deployment) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,8 +17,6 @@ import (
 type Kind[T controller.Object, S Scope] struct {
 	// Kind is the declaration without Reconciler, Tracker and Owned, which Declare derives.
 	controller.Kind[T]
-	// References declare the objects that specs name, and that Prepare reads.
-	References []Reference[T]
 	// Scope returns the scope of a reconcile of obj. owner is obj as the owner of its children.
 	Scope func(obj T, owner Owner) S
 	// Prepare, if it is set, reads the objects from which the children are derived. After an error no
@@ -28,14 +27,6 @@ type Kind[T controller.Object, S Scope] struct {
 	// Finish sets the status, and returns the result of the reconcile. err is the error of Prepare, or of the children
 	// that could not be applied. If there is one, the conditions have it already.
 	Finish func(s S, err error) (controller.Result, error)
-}
-
-// Reference declares objects of one or several types that the specs of a kind name. For example,
-// references.ConfigMaps is a Reference.
-type Reference[T controller.Object] interface {
-	// Watches returns the informers of the named objects, and functions that return the keys of the objects
-	// that name one of them.
-	Watches() []controller.Reference
 }
 
 // Declare returns the declaration of the kind for the engine. It returns an error if the declaration is not complete,
@@ -61,9 +52,6 @@ func (k Kind[T, S]) Declare() (declared controller.Kind[T], err error) {
 		}
 		declared.References = append(declared.References, step.References...)
 	}
-	for _, reference := range k.References {
-		declared.References = append(declared.References, reference.Watches()...)
-	}
 	return declared, nil
 }
 
@@ -80,7 +68,7 @@ type reconciler[T controller.Object, S Scope] struct {
 // Reconcile implements controller.Reconciler.
 func (r *reconciler[T, S]) Reconcile(ctx context.Context, obj T) (controller.Result, error) {
 	owner := Owner{Object: obj, Kind: r.kind.GroupVersionKind}
-	owner.Live = Once(func(ctx context.Context) (metav1.Object, error) {
+	owner.Live = sync.OnceValues(func() (metav1.Object, error) {
 		return r.kind.Client(obj.GetNamespace()).Get(ctx, obj.GetName(), metav1.GetOptions{})
 	})
 	s := r.kind.Scope(obj, owner)

@@ -3,7 +3,6 @@ package children_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -101,10 +100,6 @@ func TestInvalidDeclarationIsRejected(t *testing.T) {
 		kind children.Kind[*ship, voyage]
 		want string
 	}{
-		"two children of one name": {
-			ships(children.Owns(deployments, unnamed), children.Owns(deployments, unnamed)),
-			"two children have the name Deployment",
-		},
 		"a child that is not watched": {
 			ships(child(func(d *declaration) { d.Resource.Informer = nil })),
 			`child "Deployment" lacks its name, Resource`,
@@ -154,28 +149,4 @@ func TestConditionsHaveErrorBeforeFinish(t *testing.T) {
 	controllertest.Equal(t, "conditions", []string{
 		"Progressing=True ReconcileError: rejected", "Ready=False ReconcileError: rejected",
 	}, during)
-}
-
-func TestEnsureDistinguishesOwnersByGroup(t *testing.T) {
-	other := owner()
-	other.Kind.Group = "other.example.com"
-	live := made(t, func(d *appsv1.Deployment) {
-		d.OwnerReferences[0].APIVersion, d.OwnerReferences[0].UID = "other.example.com/v1", "other-uid"
-	})
-	for name, test := range map[string]struct {
-		owner children.Owner
-		waits bool
-	}{
-		"an earlier owner of the same group": {other, true},
-		"an owner of another group":          {owner(), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := newDock(t, []*appsv1.Deployment{live}, []*appsv1.Deployment{live})
-			_, err := d.Ensure(context.Background(), test.owner, want(), nil)
-			controllertest.Equal(t, "the error says that it waits", test.waits, err != nil &&
-				strings.Contains(err.Error(), "belongs to an earlier Ship"))
-			controllertest.Equal(t, "the error says that the name is taken", !test.waits, err != nil &&
-				strings.Contains(err.Error(), "already exists and belongs to "))
-		})
-	}
 }

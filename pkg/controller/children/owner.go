@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,34 +31,23 @@ type Owner struct {
 	// Live, if it is set, reads the owner from the API server. It is called before the owner reference
 	// of a child is restored, because an owner that is being deleted may have orphaned the child; before
 	// a child is created for an owner that was already reconciled, because garbage collection may be
-	// deleting the children; and before a child is created that outlives its owner. With Once, Live costs
-	// at most one request for each reconcile.
-	Live func(ctx context.Context) (metav1.Object, error)
+	// deleting the children; and before a child is created that outlives its owner. With
+	// sync.OnceValues, Live costs at most one request for each reconcile (as in k8s.io/kubernetes/pkg/controller,
+	// BaseControllerRefManager.CanAdopt).
+	Live func() (metav1.Object, error)
 	// Confirm, if it is set, is called before an existing child is changed or deleted. An error
 	// prevents the write. Confirm checks that the owner has not changed, because a precondition on
 	// the child cannot check that.
 	Confirm func(ctx context.Context) error
 }
 
-// Once returns a function that calls read once and returns its result each time (as in
-// k8s.io/kubernetes/pkg/controller, BaseControllerRefManager.CanAdopt).
-func Once(read func(ctx context.Context) (metav1.Object, error)) func(ctx context.Context) (metav1.Object, error) {
-	var once sync.Once
-	var live metav1.Object
-	var err error
-	return func(ctx context.Context) (metav1.Object, error) {
-		once.Do(func() { live, err = read(ctx) })
-		return live, err
-	}
-}
-
 // Recheck returns AwaitDeletion if the owner does not exist any more, was replaced or is being deleted. The
 // cache may not have observed that yet. (As in k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp.)
-func (o Owner) Recheck(ctx context.Context) error {
+func (o Owner) Recheck() error {
 	if o.Live == nil {
 		return nil
 	}
-	live, err := o.Live(ctx)
+	live, err := o.Live()
 	if apierrors.IsNotFound(err) {
 		return controller.AwaitDeletion()
 	}

@@ -48,16 +48,12 @@ func TestEnsureRemovesUndesiredFieldsOfLargeChild(t *testing.T) {
 		change func(*appsv1.Deployment)
 		stays  bool // what others added to the template
 	}{
-		"nothing":           {func(*appsv1.Deployment) {}, true},
-		"a label":           {func(d *appsv1.Deployment) { d.Labels = nil }, true},
-		"a field beside":    {func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 0 }, true},
-		"the arguments":     {func(d *appsv1.Deployment) { deck(d).Args = nil }, false},
-		"an argument":       {func(d *appsv1.Deployment) { deck(d).Args = deck(d).Args[1:] }, false},
-		"a variable":        {func(d *appsv1.Deployment) { deck(d).Env = deck(d).Env[1:] }, false},
-		"a limit":           {func(d *appsv1.Deployment) { deck(d).Resources = corev1.ResourceRequirements{} }, false},
-		"a service account": {func(d *appsv1.Deployment) { pod(d).ServiceAccountName = "" }, false},
-		"a volume":          {func(d *appsv1.Deployment) { pod(d).Volumes, deck(d).VolumeMounts = nil, nil }, false},
-		"a label of Pods":   {func(d *appsv1.Deployment) { d.Spec.Template.Labels = nil }, false},
+		"nothing":        {func(*appsv1.Deployment) {}, true},
+		"a label":        {func(d *appsv1.Deployment) { d.Labels = nil }, true},
+		"a field beside": {func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 0 }, true},
+		"the arguments":  {func(d *appsv1.Deployment) { deck(d).Args = nil }, false},
+		"a variable":     {func(d *appsv1.Deployment) { deck(d).Env = deck(d).Env[1:] }, false},
+		"a volume":       {func(d *appsv1.Deployment) { pod(d).Volumes, deck(d).VolumeMounts = nil, nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			injected := func(d *appsv1.Deployment) {
@@ -107,21 +103,28 @@ func TestEnsureRemovesValueOfVariableThatIsDesiredWithoutValue(t *testing.T) {
 	}
 }
 
-func TestEnsureReplacesForgedRecord(t *testing.T) {
-	for _, forged := range []string{
+// Whoever may write a child may write its record.
+func TestEnsureReplacesBrokenRecord(t *testing.T) {
+	for _, record := range []string{
+		"null", "[]", "{", `{"metadata":null}`, `{"metadata":{"ownerReferences":3}}`, `{"spec":null}`, `{"spec":[7]}`,
 		`{"spec":{"template":{"spec":{"containers":[null]}}}}`,
 		`{"spec":{"template":{"spec":{"containers":[{"name":"deck","env":[{"name":{}}]}]}}}}`,
 		`{"spec":{"template":{"spec":{"containers":"deck","$patch":"replace"}}}}`,
-		`{"spec":[7]}`,
 	} {
-		t.Run(forged, func(t *testing.T) {
-			live := madeOf(t, crewed(), func(d *appsv1.Deployment) {
-				d.Annotations[children.RecordAnnotation], deck(d).Env[0].Value = forged, "black"
+		for kind, isCustom := range map[string]bool{"built-in": false, "custom": true} {
+			t.Run(record+" of a "+kind+" type", func(t *testing.T) {
+				first := newDock(t, nil, nil)
+				first.Custom = isCustom
+				first.ensure(t, crewed())
+				live := first.live(t).DeepCopy()
+				live.UID, live.ResourceVersion = "child-uid", "7"
+				live.Annotations[children.RecordAnnotation], deck(live).Env[0].Value = record, "black"
+				d := newDock(t, nil, []*appsv1.Deployment{live})
+				d.Custom = isCustom
+				d.ensure(t, crewed())
+				controllertest.Equal(t, "child", normal(first.live(t)), normal(d.live(t)))
+				controllertest.Equal(t, "writes at rest", 0, d.ensure(t, crewed()))
 			})
-			d := newDock(t, nil, []*appsv1.Deployment{live})
-			d.ensure(t, crewed())
-			controllertest.Equal(t, "child", normal(madeOf(t, crewed())), normal(d.live(t)))
-			controllertest.Equal(t, "writes at rest", 0, d.ensure(t, crewed()))
-		})
+		}
 	}
 }

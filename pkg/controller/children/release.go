@@ -40,7 +40,7 @@ func (t *Type[T]) Reclaim(ctx context.Context, owner Owner, live T) (T, error) {
 	if !t.owns(owner, live) {
 		return live, owner.Taken(t.Kind, live)
 	}
-	if err := owner.Recheck(ctx); err != nil {
+	if err := owner.Recheck(); err != nil {
 		return live, err
 	}
 	refs := append(withoutReference(live, owner), *metav1.NewControllerRef(owner, owner.Kind))

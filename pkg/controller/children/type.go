@@ -123,20 +123,18 @@ func (t *Type[T]) Live(ctx context.Context, owner Owner, name string) (live T, f
 // a 404, unless this process deleted the child.
 func (t *Type[T]) awaitDeletion(owner Owner, namespace, name string) error {
 	known, err := t.Cache.Get(namespace, name)
-	if err == nil && t.owns(owner, known) && !t.Tracker.IsDeleted(owner.key(), t.describe(known), known.GetUID()) {
+	if err == nil && t.owns(owner, known) && !t.IsRemoved(owner, known) {
 		return controller.AwaitDeletion()
 	}
 	return nil
 }
 
 func (t *Type[T]) prune(ctx context.Context, owner Owner, live T) error {
-	uid := live.GetUID()
-	return t.delete(ctx, owner, live, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	return t.delete(ctx, owner, live, *metav1.NewPreconditionDeleteOptions(string(live.GetUID())))
 }
 
 func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.DeleteOptions) error {
-	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil ||
-		t.Tracker.IsDeleted(owner.key(), t.describe(live), live.GetUID()) {
+	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil || t.IsRemoved(owner, live) {
 		return nil
 	}
 	if err := owner.confirm(ctx); err != nil {
@@ -155,7 +153,7 @@ func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.De
 
 func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
 	if owner.Seen() || t.Outlives {
-		if err := owner.Recheck(ctx); err != nil {
+		if err := owner.Recheck(); err != nil {
 			return want, err
 		}
 	}
@@ -218,7 +216,7 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 		return live, nil
 	}
 	if !t.Outlives && !metav1.IsControlledBy(live, owner) {
-		if err := owner.Recheck(ctx); err != nil {
+		if err := owner.Recheck(); err != nil {
 			return live, err
 		}
 	}

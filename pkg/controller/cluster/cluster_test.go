@@ -51,7 +51,7 @@ func TestOnlyChildrenOfOwnGroupsAreCachedWhole(t *testing.T) {
 			if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
 				t.Fatal("the cache has not synced")
 			}
-			cached, err := children.CacheOf[*corev1.ConfigMap](informer.GetStore()).Get("default", "memory")
+			cached, err := children.CacheOf[*corev1.ConfigMap](informer.GetIndexer()).Get("default", "memory")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,7 +24,7 @@ const (
 )
 
 // ConfigMaps declares that the objects of a kind name ConfigMaps in their namespace, and reads these
-// ConfigMaps. It is a children.Reference. The cache has only the identity of each ConfigMap. A version of
+// ConfigMaps. The cache has only the identity of each ConfigMap. A version of
 // a ConfigMap is read from the API server once, for all objects that name the ConfigMap.
 type ConfigMaps[T controller.Object, V any] struct {
 	core    coreclient.ConfigMapsGetter
@@ -64,7 +64,7 @@ func NewConfigMaps[T controller.Object, V any](
 	return &ConfigMaps[T, V]{c.Kube.CoreV1(), known, index, parse, NewMemo[parsed[V]](maxResults)}, nil
 }
 
-// Watches implements children.Reference.
+// Watches returns the Reference to the ConfigMaps.
 func (c *ConfigMaps[T, V]) Watches() []controller.Reference {
 	return []controller.Reference{{Informer: c.known.Informer(), Referrers: c.objects.Of}}
 }

@@ -38,9 +38,6 @@ func (b *beforeRollout) Bind(tracker *controller.Tracker) children.Step[*scope] 
 	return children.Step[*scope]{Name: "beforeRollout", Owned: b.Informer, Apply: b.settle}
 }
 
-// Watches implements children.Reference.
-func (b *beforeRollout) Watches() []controller.Reference { return []controller.Reference{b.Tracked()} }
-
 // proceed takes the next steps, up to a step that the status has to store. It holds the template until the command has
 // succeeded.
 func (b *beforeRollout) proceed(ctx context.Context, p *scope) *hold {

@@ -55,7 +55,7 @@ func databaseOf(app *v1alpha1.App) (kind, name string) {
 	return cmp.Or(app.Spec.DatabaseRef.Kind, kindDatabase), app.Spec.DatabaseRef.Name
 }
 
-// Watches implements children.Reference.
+// Watches returns the References to the databases.
 func (d *databases) Watches() (all []controller.Reference) {
 	for kind, informer := range d.of {
 		all = append(all,

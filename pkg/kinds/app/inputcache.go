@@ -64,7 +64,7 @@ func inputKeys(app *v1alpha1.App) (keys []string) {
 // indexKey returns the key of an object in the indexes of Apps.
 func indexKey(kind, namespace, name string) string { return namespace + "/" + kind + "/" + name }
 
-// Watches implements children.Reference.
+// Watches returns the References to the Secrets and ConfigMaps.
 func (c *inputCache) Watches() (all []controller.Reference) {
 	for kind, named := range c.of {
 		referrers := func(obj metav1.Object) []controller.Key {

@@ -6,6 +6,7 @@
 package app
 
 import (
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -56,11 +57,11 @@ func declare(
 	}
 	run := &beforeRollout{
 		Commands: commands, configMaps: c.Kube.CoreV1(), clock: r.Clock,
-		configs: children.CacheOf[*corev1.ConfigMap](c.ConfigMaps().Informer.GetStore()),
+		configs: children.CacheOf[*corev1.ConfigMap](c.ConfigMaps().Informer.GetIndexer()),
 	}
 	reconciler := &reconciler{
 		kube: c.Kube, inputs: inputs, databases: dbs, beforeRollout: run, pods: cached, clock: r.Clock, events: r.Events,
-		deployments: children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetStore()),
+		deployments: children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetIndexer()),
 	}
 	return children.Kind[*v1alpha1.App, *scope]{
 		Kind: controller.Kind[*v1alpha1.App]{
@@ -70,12 +71,13 @@ func declare(
 			Client:           client,
 			Resync:           resync,
 			Release:          run.Release,
+			References: slices.Concat(inputs.Watches(), dbs.Watches(), cached.Watches(),
+				[]controller.Reference{run.Tracked()}),
 		},
-		References: []children.Reference[*v1alpha1.App]{inputs, dbs, cached, run},
-		Scope:      func(app *v1alpha1.App, owner children.Owner) *scope { return &scope{Owner: owner, app: app} },
-		Prepare:    reconciler.prepare,
-		Children:   ownedBy(c, run),
-		Finish:     reconciler.finish,
+		Scope:    func(app *v1alpha1.App, owner children.Owner) *scope { return &scope{Owner: owner, app: app} },
+		Prepare:  reconciler.prepare,
+		Children: ownedBy(c, run),
+		Finish:   reconciler.finish,
 	}.Declare()
 }
 

@@ -69,8 +69,8 @@ func (c *podCache) of(app *v1alpha1.App) []*corev1.Pod {
 	return all
 }
 
-// Watches implements children.Reference. An App is reconciled for the events of Pods with a symptom. The status of its
-// Deployment says enough about all others.
+// Watches returns the Reference to the Pods. An App is reconciled for the events of Pods with a symptom. The status of
+// its Deployment says enough about all others.
 func (c *podCache) Watches() []controller.Reference {
 	return []controller.Reference{{Informer: c.informer, Referrers: func(obj metav1.Object) (keys []controller.Key) {
 		if pod, ok := obj.(*corev1.Pod); ok && pods.HasSymptom(pod) {

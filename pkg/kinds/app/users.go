@@ -37,7 +37,7 @@ func newUsers(c kinds.Cluster, hasSynced func(cache.SharedIndexInformer) bool) (
 	deployed := c.Deployments().Informer
 	return &Users{
 		apps: c.Own.Windlass().V1alpha1().Apps().Informer(), deployed: deployed, running: watched.Informer(),
-		deployments: children.CacheOf[*appsv1.Deployment](deployed.GetStore()), hasSynced: hasSynced,
+		deployments: children.CacheOf[*appsv1.Deployment](deployed.GetIndexer()), hasSynced: hasSynced,
 	}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strconv"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,7 +88,7 @@ func newScope(db *v1alpha1.ExternalDatabase) *scope {
 // password on the server, and Finalize knows that the server may have a database.
 func (r *reconciler) Reconcile(ctx context.Context, db *v1alpha1.ExternalDatabase) (controller.Result, error) {
 	p := newScope(db)
-	p.owner.Live = children.Once(func(ctx context.Context) (metav1.Object, error) {
+	p.owner.Live = sync.OnceValues(func() (metav1.Object, error) {
 		return r.live.ExternalDatabases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
 	})
 	for _, step := range []func(context.Context, *scope) error{

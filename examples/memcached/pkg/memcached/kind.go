@@ -47,10 +47,10 @@ func Declare(
 			Informer:         memcacheds,
 			Lister:           controller.ListerOf(own.Cache().V1alpha1().Memcacheds().Lister().Memcacheds),
 			Client:           controller.ClientOf(client.CacheV1alpha1().Memcacheds),
+			References:       configMaps.Watches(),
 			Resync:           10 * time.Minute,
 		},
-		References: []children.Reference[*v1alpha1.Memcached]{configMaps},
-		Scope:      func(m *v1alpha1.Memcached, owner children.Owner) *scope { return &scope{Owner: owner, memcached: m} },
+		Scope: func(m *v1alpha1.Memcached, owner children.Owner) *scope { return &scope{Owner: owner, memcached: m} },
 		Prepare: func(ctx context.Context, s *scope) (err error) {
 			for _, name := range configMapsOf(s.memcached) {
 				s.arguments, err = configMaps.Get(ctx, s.memcached, name)

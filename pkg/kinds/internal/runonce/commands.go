@@ -53,7 +53,7 @@ func New[T controller.Object](
 	informer := watched.Informer()
 	return &Commands{
 		Informer: informer, kind: kind, container: container, suffix: suffix,
-		client: c.Kube.CoreV1(), cache: children.CacheOf[*corev1.Pod](informer.GetStore()),
+		client: c.Kube.CoreV1(), cache: children.CacheOf[*corev1.Pod](informer.GetIndexer()),
 		clock: r.Clock, rejections: controller.NewRefusals[any](r.Clock),
 		owner: func(ctx context.Context, key controller.Key) (metav1.Object, error) {
 			return owners(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
