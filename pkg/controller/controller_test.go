@@ -92,28 +92,9 @@ func TestRequeueTimes(t *testing.T) {
 				return controller.Result{}, broken
 			}, 2 * time.Minute, []string{"0s", "1s", "3s", "7s", "1m7s", "1m8s", "1m10s", "1m14s", "1m22s", "1m38s"},
 		},
-		"panics are errors": {
-			func(int) (controller.Result, error) { return panics() }, 5 * time.Second, []string{"0s", "1s", "3s"},
-		},
 		"conflicts come again in milliseconds": {
 			always(controller.Result{}, apierrors.NewConflict(toyResource, "a", broken)), 50 * time.Millisecond,
 			[]string{"0s", "5ms", "15ms", "35ms"},
-		},
-		"WaitFor retries after the same time each time": {
-			always(controller.Result{}, controller.WaitFor("NoBrush", "None.", 5*time.Second)), 12 * time.Second,
-			[]string{"0s", "5s", "10s"},
-		},
-		"what is invalid comes again after 5 min": {
-			always(controller.Result{}, apierrors.NewInvalid(toyKind.GroupKind(), "a", nil)), 11 * time.Minute,
-			[]string{"0s", "5m0s", "10m0s"},
-		},
-		"what is terminal does not come again": {
-			always(controller.Result{}, controller.Stalled(broken, 0)), 24 * time.Hour, []string{"0s"},
-		},
-		"what is stalled comes again after its time": {
-			always(controller.Result{}, controller.Stalled(broken, 30*time.Second)), time.Minute + 1, []string{
-				"0s", "30s", "1m0s",
-			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -274,26 +255,6 @@ func emptyInformer(t *testing.T) cache.SharedInformer {
 	source := cachetesting.NewFakeControllerSource()
 	t.Cleanup(source.Shutdown)
 	return cache.NewSharedInformer(source, &corev1.Secret{}, 0)
-}
-
-func TestRunReturnsErrorIfCachesNeverFill(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		queue := controller.NewQueue("", clock.RealClock{})
-		queue.Add(keyOf("a"), controller.Background)
-		c := controller.New("toys", queue, func(context.Context, controller.Key) (controller.Result, error) {
-			t.Error("a reconcile began")
-			return controller.Result{}, nil
-		})
-		c.Watch(emptyInformer(t), controller.Self(queue, controller.NewTracker()))
-		stop, ended := start(c, 1)
-		stop()
-		if err := <-ended; err == nil || err.Error() != "controller toys: stopped before its caches had synced" {
-			t.Errorf("Run ended with: %v", err)
-		}
-		if c.Name() != "toys" {
-			t.Errorf("the name is %s", c.Name())
-		}
-	})
 }
 
 func TestRunRequiresAtomicFIFO(t *testing.T) {

@@ -147,13 +147,11 @@ func TestEventFitsLimitsOfAPIServer(t *testing.T) {
 		object, note string
 		wantNote     string
 	}{
-		"a note that fits stays":                 {"a", strings.Repeat("n", 1024), strings.Repeat("n", 1024)},
 		"a longer note is cut":                   {"a", strings.Repeat("n", 2000), strings.Repeat("n", 1024)},
 		"no letter is cut in two":                {"a", "n" + strings.Repeat("ä", 1000), "n" + strings.Repeat("ä", 511)},
 		"a note that is no UTF-8 becomes some":   {"a", "Fehler \xfcber Fehler", "Fehler ber Fehler"},
 		"a name may be as long as names are":     {strings.Repeat("a", 253), "", ""},
 		"a name is not cut before a hyphen":      {strings.Repeat("a", 229) + "-" + strings.Repeat("b", 20), "", ""},
-		"a name is not cut before a dot":         {strings.Repeat("a", 229) + "." + strings.Repeat("b", 20), "", ""},
 		"a name is not cut before many of those": {strings.Repeat("a", 220) + strings.Repeat("-", 20) + "b", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -189,9 +189,10 @@ func TestSelfQueuesForeignStatusChangeInBackground(t *testing.T) {
 		own  string // the version that this process wrote
 		want []string
 	}{
-		"which this process did not write":         {"", []string{nobody, "default/a"}},
-		"which came after what this process wrote": {"1", []string{nobody, "default/a"}},
-		"own status write queues nothing":          {"2", []string{nobody}},
+		"which this process did not write":          {"", []string{nobody, "default/a"}},
+		"which came after what this process wrote":  {"1", []string{nobody, "default/a"}},
+		"own status write queues nothing":           {"2", []string{nobody}},
+		"which came before what this process wrote": {"3", []string{nobody}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tracker, cached := controller.NewTracker(), &controllertest.Store{}

@@ -95,23 +95,16 @@ func TestReconcileRestoresRemovedFinalizer(t *testing.T) {
 	b.wantWrites("finalizers default/a [" + toyFinalizer + "]")
 }
 
-func TestKindWithoutFinalizeAddsNoFinalizer(t *testing.T) {
-	b := newBench(t, &painter{})
-	b.mustPass()
-	b.wantWrites("status default/a")
-	b.edit(theToy, func(toy *Toy) { toy.Finalizers = []string{"somebody/else", toyFinalizer} })
-	b.delete(theToy)
-	b.mustPass()
-	b.wantWrites()
-}
-
-func TestPipelineIgnoresDeletedObjectWithoutFinalizer(t *testing.T) {
+func TestPipelineIgnoresDeletedObjectWithoutFinalizerOfKind(t *testing.T) {
 	kind := &cleaner{}
-	b := newBench(t, kind)
-	b.edit(theToy, func(toy *Toy) { toy.Finalizers = []string{"somebody/else"} })
-	b.delete(theToy)
-	b.mustPass()
-	b.wantWrites()
+	for name, b := range map[string]*bench{
+		"of a kind with another finalizer": newBench(t, kind), "of a kind without a finalizer": newBench(t, &painter{}),
+	} {
+		b.edit(theToy, func(toy *Toy) { toy.Finalizers = []string{"somebody/else"} })
+		b.delete(theToy)
+		b.mustPass()
+		controllertest.Equal(t, "writes for an object "+name, nil, b.takeWrites())
+	}
 	if kind.calls+kind.cleaned > 0 {
 		t.Error("the kind was called")
 	}
@@ -156,7 +149,6 @@ func TestSuccessfulFinalizeKeepsOtherFinalizers(t *testing.T) {
 
 func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 	away := errors.New("no route to host")
-	invalid := apierrors.NewInvalid(toyKind.GroupKind(), "child", nil)
 	for name, test := range map[string]struct {
 		result     controller.Result
 		err        error
@@ -167,14 +159,6 @@ func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 			conditions: []string{
 				"Degraded=True ServerAway: no route to host", "Progressing=True ServerAway: no route to host",
 				"Ready=False ServerAway: no route to host",
-			},
-		},
-		"after a write that the API server rejects as invalid": {
-			err: invalid,
-			conditions: []string{
-				`Degraded=True Invalid: Toy.toys.example.com "child" is invalid`,
-				`Progressing=True Invalid: Toy.toys.example.com "child" is invalid`,
-				`Ready=False Invalid: Toy.toys.example.com "child" is invalid`,
 			},
 		},
 		"while it waits for a problem that a user has to solve": {
@@ -193,7 +177,6 @@ func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 		},
 		"after a conflict": {err: apierrors.NewConflict(toyResource, "child", errors.New("it was modified"))},
 		"while the cache is about to receive a deletion": {err: controller.AwaitDeletion()},
-		"while other reconciles use the server":          {err: controller.Postpone(time.Second)},
 		"when it is stuck": {
 			err: controller.Stalled(errors.New("not ours"), 0),
 			conditions: []string{
@@ -232,16 +215,6 @@ func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestPanicOfFinalizeSetsDegraded(t *testing.T) {
-	kind := &cleaner{finalize: func(context.Context, *Toy) (controller.Result, error) { return panics() }}
-	b := condemned(t, kind)
-	if _, err := b.pass(); err == nil {
-		t.Error("the reconcile succeeded")
-	}
-	const panicked = "Panic: panic: runtime error: index out of range [3] with length 0"
-	b.wantConditions("Degraded=True "+panicked, "Progressing=True "+panicked, "Ready=False "+panicked)
 }
 
 func TestRemovingFinalizerFails(t *testing.T) {
@@ -291,17 +264,6 @@ func TestRemovingFinalizerFails(t *testing.T) {
 			b.wantConditions(test.conditions...)
 		})
 	}
-}
-
-func TestFinalizerIsAddedOnceIfResponseIsLost(t *testing.T) {
-	kind := &cleaner{}
-	b := newBench(t, kind)
-	b.lost = context.DeadlineExceeded
-	if _, err := b.pass(); !errors.Is(err, context.DeadlineExceeded) || kind.calls > 0 {
-		t.Errorf("the error is %v, and Reconcile was called %d times", err, kind.calls)
-	}
-	b.mustPass()
-	b.wantWrites("finalizers default/a ["+toyFinalizer+"]", "status default/a")
 }
 
 // The cache still has the object, in the version that the response to the last patch had.

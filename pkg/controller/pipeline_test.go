@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -230,23 +229,6 @@ func TestReconcileReadsObjectAfterCacheCaughtUp(t *testing.T) {
 	b.wantWrites()
 }
 
-func TestReconcileWaitsForWritesOfKind(t *testing.T) {
-	var children controllertest.Store
-	children.Set("100")
-	kind := &painter{}
-	b := newBench(t, kind)
-	kind.reconcile = func(ctx context.Context, toy *Toy) (controller.Result, error) {
-		b.pipeline.Tracker.Wrote(theToy, "Child", &children, "101")
-		return paint(ctx, toy)
-	}
-	b.mustPass()
-	if _, err := b.pass(); err == nil || kind.calls != 1 {
-		t.Error("the kind is reconciled with an outdated cache of children")
-	}
-	children.Set("101")
-	b.mustPass()
-}
-
 func TestPeriodicCheck(t *testing.T) {
 	const period = 10 * time.Minute
 	kind := &painter{}
@@ -287,20 +269,4 @@ func TestReconcileReturnsPanicAsError(t *testing.T) {
 		t.Error("the second panic was lost")
 	}
 	b.wantWrites()
-}
-
-func TestConflictWritesNoStatusAndNoEvent(t *testing.T) {
-	kind := &painter{}
-	b := newBench(t, kind)
-	b.mustPass()
-	b.wantWrites("status default/a")
-	kind.reconcile = func(_ context.Context, toy *Toy) (controller.Result, error) {
-		toy.Status.Colour = "half red, half blue"
-		return controller.Result{}, apierrors.NewConflict(toyResource, "child", errors.New("it was modified"))
-	}
-	if _, err := b.pass(); !apierrors.IsConflict(err) {
-		t.Errorf("the error is %v", err)
-	}
-	b.wantWrites()
-	b.wantEvents("Normal Painted default/a: It is red.")
 }

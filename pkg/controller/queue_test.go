@@ -16,15 +16,6 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// wish is a key to add to a lane.
-type wish struct {
-	name string
-	lane controller.Lane
-}
-
-func background(name string) wish { return wish{name, controller.Background} }
-func urgent(name string) wish     { return wish{name, controller.Urgent} }
-
 // handOut takes all queued keys and returns their names in order.
 func handOut(q *controller.Queue) []string {
 	var names []string
@@ -34,73 +25,6 @@ func handOut(q *controller.Queue) []string {
 		q.Done(key)
 	}
 	return names
-}
-
-// numbered returns wishes for n keys: a, b, c …
-func numbered(n int, lane controller.Lane) []wish {
-	var wishes []wish
-	for i := range n {
-		wishes = append(wishes, wish{string(rune('a' + i)), lane})
-	}
-	return wishes
-}
-
-func TestQueueOrder(t *testing.T) {
-	for name, test := range map[string]struct {
-		wishes []wish
-		want   []string
-	}{
-		"each lane keeps the order of arrival, the urgent one goes first": {
-			[]wish{background("b1"), urgent("u1"), background("b2"), urgent("u2")}, []string{"u1", "u2", "b1", "b2"},
-		},
-		"a key that is wanted twice comes once": {
-			[]wish{background("b"), urgent("u"), background("b"), urgent("u")}, []string{"u", "b"},
-		},
-		"a key that was in the background first counts as urgent": {
-			[]wish{background("b1"), background("both"), urgent("u"), urgent("both")}, []string{"u", "both", "b1"},
-		},
-		"a key that was urgent first stays urgent": {
-			[]wish{urgent("both"), urgent("u"), background("b"), background("both")}, []string{"both", "u", "b"},
-		},
-		"after ten urgent keys comes one from the background": {
-			append([]wish{background("b1"), background("b2")}, numbered(22, controller.Urgent)...),
-			[]string{
-				"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "b1",
-				"k", "l", "m", "n", "o", "p", "q", "r", "s", "t", "b2", "u", "v",
-			},
-		},
-		"urgent keys do not wait for a background that is empty": {
-			append(numbered(12, controller.Urgent), background("z")),
-			[]string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "z", "k", "l"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			q := controller.NewQueue("", clock.RealClock{})
-			defer q.ShutDown()
-			for _, w := range test.wishes {
-				q.Add(keyOf(w.name), w.lane)
-			}
-			controllertest.Equal(t, "order", test.want, handOut(q))
-		})
-	}
-}
-
-func TestQueueRequeuesKeyAddedDuringReconcile(t *testing.T) {
-	q := controller.NewQueue("", clock.RealClock{})
-	defer q.ShutDown()
-	q.Add(keyOf("a"), controller.Background)
-	a, _ := q.Get()
-	q.Add(keyOf("b"), controller.Background)
-	q.Add(a, controller.Urgent)
-	q.Add(a, controller.Background)
-	b, _ := q.Get()
-	if b.Name != "b" || q.Len() != 0 {
-		t.Fatalf("got %s, and %d keys wait, while a is worked on", b, q.Len())
-	}
-	q.Done(b)
-	q.Add(b, controller.Background)
-	q.Done(a)
-	controllertest.Equal(t, "order", []string{"a", "b"}, handOut(q)) // a is still urgent
 }
 
 func TestQueueGivesKeyToOneWorkerAtATime(t *testing.T) {
@@ -195,27 +119,6 @@ func set(names []string) map[string]bool {
 
 func TestTimers(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, stepped){
-		"a timer ends when its time has come": func(t *testing.T, q stepped) {
-			q.AddAfter(keyOf("a"), time.Hour, controller.Urgent)
-			q.wantAfter(t, time.Hour, "a")
-		},
-		"a timer that has passed already ends at once": func(t *testing.T, q stepped) {
-			q.AddAfter(keyOf("b"), -time.Hour, controller.Background)
-			q.AddAfter(keyOf("a"), 0, controller.Urgent)
-			controllertest.Equal(t, "order", []string{"a", "b"}, handOut(q.Queue))
-		},
-		"of two timers in a lane the earlier counts, if it is set second": func(t *testing.T, q stepped) {
-			q.AddAfter(keyOf("a"), time.Hour, controller.Urgent)
-			q.AddAfter(keyOf("a"), time.Minute, controller.Urgent)
-			q.wantAfter(t, time.Minute, "a")
-			q.step(2 * time.Hour)
-			controllertest.Equal(t, "left", nil, handOut(q.Queue))
-		},
-		"of two timers in a lane the earlier counts, if it is set first": func(t *testing.T, q stepped) {
-			q.AddAfter(keyOf("a"), time.Minute, controller.Background)
-			q.AddAfter(keyOf("a"), time.Hour, controller.Background)
-			q.wantAfter(t, time.Minute, "a")
-		},
 		"the backoff doubles from 1 s to 5 min, until it is forgotten": func(t *testing.T, q stepped) {
 			for _, seconds := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
 				q.AddRateLimited(keyOf("a"))

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"windlass.dev/windlass/pkg/cache/lenient"
@@ -81,20 +80,6 @@ func TestStatusThatCannotBeReadIsNotOverwritten(t *testing.T) {
 	if !strings.Contains(logged.String(), unreadableMessage) {
 		t.Errorf("the log does not say why:\n%s", logged.String())
 	}
-}
-
-func TestFailedStatusWriteOfUnreadableObjectIsRetried(t *testing.T) {
-	b := newBench(t, &painter{})
-	refused := apierrors.NewInternalError(errors.New("no"))
-	b.refusal = refused
-	b.deliverMarked(unreadable)
-	if _, err := b.passAsIs(); !errors.Is(err, refused) {
-		t.Errorf("the error is %v, want %v", err, refused)
-	}
-	if _, err := b.passAsIs(); !isUnreadable(err) {
-		t.Errorf("the error of the second attempt is %v", err)
-	}
-	b.wantWrites("status default/a", "status default/a")
 }
 
 func TestUnreadableObjectCanBeDeleted(t *testing.T) {

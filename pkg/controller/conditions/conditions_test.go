@@ -47,16 +47,6 @@ func TestSettingConditions(t *testing.T) {
 			func(list *[]metav1.Condition) { conditions.False(list, "Ready", "Peeling", "It peels.") },
 			[]metav1.Condition{{Type: "Ready", Status: "False", Reason: "Peeling", Message: "It peels."}, dry},
 		},
-		"True sets True": {
-			nil,
-			func(list *[]metav1.Condition) { conditions.True(list, "Ready", "Painted", "") },
-			[]metav1.Condition{ready},
-		},
-		"a condition that is removed leaves the others in order": {
-			[]metav1.Condition{dry, condition("Stalled", "True", "Stuck"), ready},
-			func(list *[]metav1.Condition) { conditions.Remove(list, "Stalled") },
-			[]metav1.Condition{dry, ready},
-		},
 		"a pass begins neither Degraded nor Stalled, and with the rest as it was": {
 			[]metav1.Condition{
 				condition("Degraded", "True", "Stuck"), condition("Stalled", "True", "Stuck"), stamped(ready, 3, early),
@@ -152,20 +142,5 @@ func TestStampKeepsOrderOfLastReconcile(t *testing.T) {
 	want := []metav1.Condition{stamped(a, 7, early), stamped(c, 7, early), stamped(d, 7, late)}
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Errorf("wanted (-), got (+):\n%s", diff)
-	}
-}
-
-func TestFindingConditions(t *testing.T) {
-	list := []metav1.Condition{condition("Ready", "True", "Painted"), condition("Degraded", "False", "AsExpected")}
-	if got := conditions.Find(list, "Degraded"); got == nil || got.Reason != "AsExpected" {
-		t.Errorf("Find(Degraded) = %v", got)
-	}
-	if got := conditions.Find(list, "Stalled"); got != nil {
-		t.Errorf("Find(Stalled) = %v", got)
-	}
-	for kind, want := range map[string]bool{"Ready": true, "Degraded": false, "Stalled": false} {
-		if got := conditions.IsTrue(list, kind); got != want {
-			t.Errorf("IsTrue(%s) = %v", kind, got)
-		}
 	}
 }
