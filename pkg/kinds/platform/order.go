@@ -2,39 +2,21 @@ package platform
 
 import "slices"
 
-// inRings returns for each fact the number of its strongly connected component in the dependency graph (R.
-// Tarjan, "Depth-first search and linear graph algorithms", 1972).
-func (p *plan) inRings() map[*fact]int {
-	index, low, ring := map[*fact]int{}, map[*fact]int{}, map[*fact]int{}
-	var stack []*fact
-	var visit func(f *fact)
-	visit = func(f *fact) {
-		index[f] = len(index) + 1
-		low[f] = index[f]
-		stack = append(stack, f)
-		for _, g := range p.needing[f.name] {
-			if index[g] == 0 {
-				visit(g)
-				low[f] = min(low[f], low[g])
-			} else if ring[g] == 0 {
-				low[f] = min(low[f], index[g])
+// dependencies returns the names of the components that a component depends on, directly or through others. They
+// include the name of the component itself if it is in a dependency cycle.
+func (p *plan) dependencies(f *fact) map[string]bool {
+	found := map[string]bool{}
+	var visit func(names []string)
+	visit = func(names []string) {
+		for _, name := range names {
+			if !found[name] {
+				found[name] = true
+				visit(p.needed[name])
 			}
 		}
-		if low[f] != index[f] {
-			return
-		}
-		first := slices.Index(stack, f)
-		for _, g := range stack[first:] {
-			ring[g] = index[f]
-		}
-		stack = stack[:first]
 	}
-	for _, f := range p.facts {
-		if index[f] == 0 {
-			visit(f)
-		}
-	}
-	return ring
+	visit(f.edges())
+	return found
 }
 
 // inOrder returns the components in topological order: it visits them in the order of the plan, each after

@@ -99,12 +99,12 @@ type step struct {
 
 // plan holds the facts of all components. The facts change as the reconcile carries out steps.
 type plan struct {
-	facts  []*fact
-	listed map[string]*fact
+	facts []*fact
 	// listed maps the name of a component in the spec to its fact. needing maps the name of a component to its
-	// dependents. rings is the result of inRings.
+	// dependents, and needed to its dependencies.
+	listed  map[string]*fact
 	needing map[string][]*fact
-	rings   map[*fact]int
+	needed  map[string][]string
 	// homeless says that nothing can be created, because the namespace cannot be used.
 	homeless bool
 	// left is the number of children of components that are no longer in the spec.
@@ -116,7 +116,7 @@ type plan struct {
 const maxLeft = 64
 
 func newPlan(facts []*fact) *plan {
-	p := &plan{facts: facts, listed: map[string]*fact{}, needing: map[string][]*fact{}}
+	p := &plan{facts: facts, listed: map[string]*fact{}, needing: map[string][]*fact{}, needed: map[string][]string{}}
 	for _, f := range facts {
 		if f.listed {
 			p.listed[f.name] = f
@@ -126,9 +126,9 @@ func newPlan(facts []*fact) *plan {
 		}
 		for _, name := range f.edges() {
 			p.needing[name] = append(p.needing[name], f)
+			p.needed[f.name] = append(p.needed[f.name], name)
 		}
 	}
-	p.rings = p.inRings()
 	return p
 }
 
@@ -215,8 +215,9 @@ func (p *plan) unmet(f *fact) []string {
 // components, and Managed components unless the spec replaces this one with a component of another kind.
 // Components in a dependency cycle, which several edits of the spec can cause, do not hold each other.
 func (p *plan) holders(f *fact) (names []string) {
+	inCycle := p.dependencies(f) // every dependent that f depends on
 	for _, g := range p.needing[f.name] {
-		holds := g.there && g.ours && g.state != v1alpha1.Unmanaged && p.rings[g] != p.rings[f]
+		holds := g.there && g.ours && g.state != v1alpha1.Unmanaged && !inCycle[g.name]
 		if holds && (g.state == v1alpha1.Removed || f.listed || p.listed[f.name] == nil) {
 			names = append(names, g.name)
 		}
