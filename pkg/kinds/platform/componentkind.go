@@ -3,90 +3,90 @@ package platform
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/generated/clientset/versioned"
+	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 )
 
-// kind gives access to the objects of one kind of components.
-type kind interface {
-	// name returns the kind, for example App.
-	name() string
-	// get returns the cached object with the name of a child, or nil.
-	get(namespace, name string) (controller.Object, error)
-	// ensure creates or updates the child of a component, and returns it; see children.Type.Ensure.
-	ensure(
-		ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent,
-	) (controller.Object, error)
-	// update is ensure for a child that existed when the reconcile began: it does not create the child again.
-	update(
-		ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent,
-	) (controller.Object, error)
-	// remove deletes a child; see children.Type.Remove.
-	remove(ctx context.Context, owner children.Owner, child controller.Object) error
-	// reclaim gives a released child its owner reference back.
-	reclaim(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error)
-	// live reads the object with the name of a child from the API server. It returns nil if there is
-	// none.
-	live(ctx context.Context, namespace, name string) (controller.Object, error)
-	// release removes the owner reference from a child, and returns the child; see children.Type.Release.
-	release(ctx context.Context, owner children.Owner, child controller.Object) (controller.Object, error)
-	// isRemoved reports whether this process has deleted a child, which the cache may still have.
-	isRemoved(owner children.Owner, child controller.Object) bool
-	// phase returns the phase of a child.
-	phase(child controller.Object) string
-	// cache returns the informer of the kind.
-	cache() cache.SharedIndexInformer
+// childKind writes the children of one kind of components.
+type childKind struct {
+	*children.Type[controller.Object]
 }
 
-// typed implements kind for the API type T.
-type typed[T controller.Object] struct {
-	children.Type[T]
-	// build returns the child of a component of this kind.
-	build   func(meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent) T
-	phaseOf func(T) string
-}
+// childKinds are the kinds of components.
+type childKinds []childKind
 
-// newKind returns the kind with the given name. client and informer access its objects.
-func newKind[T controller.Object](
-	name string, informer cache.SharedIndexInformer, tracker *controller.Tracker,
-	client func(namespace string) children.Client[T],
-	build func(metav1.ObjectMeta, *v1alpha1.PlatformComponent) T, phase func(T) string,
-) *typed[T] {
-	k := &typed[T]{children.Resource[T]{Kind: name, Informer: informer, Client: client}.Type(tracker), build, phase}
-	k.Custom = true
-	return k
-}
-
-func (k *typed[T]) name() string                     { return k.Kind }
-func (k *typed[T]) cache() cache.SharedIndexInformer { return k.Informer }
-func (k *typed[T]) phase(child controller.Object) string {
-	if own, ok := child.(T); ok {
-		return k.phaseOf(own)
+// named returns the kind with the given name. found is false if there is none.
+func (k childKinds) named(name string) (kind childKind, found bool) {
+	i := slices.IndexFunc(k, func(kind childKind) bool { return kind.Kind == name })
+	if i < 0 {
+		return kind, false
 	}
-	return ""
+	return k[i], true
 }
 
-func (k *typed[T]) isRemoved(owner children.Owner, child controller.Object) bool {
-	own, ok := child.(T)
-	return ok && k.IsRemoved(owner, own)
+// newKinds returns all kinds of components.
+func newKinds(
+	client versioned.Interface, in externalversions.SharedInformerFactory, tracker *controller.Tracker,
+) childKinds {
+	windlass, caches := client.WindlassV1alpha1(), in.Windlass().V1alpha1()
+	return childKinds{
+		newKind[*v1alpha1.App]("App", caches.Apps().Informer(), tracker, windlass.Apps),
+		newKind[*v1alpha1.Database]("Database", caches.Databases().Informer(), tracker, windlass.Databases),
+		newKind[*v1alpha1.ExternalDatabase]("ExternalDatabase", caches.ExternalDatabases().Informer(), tracker,
+			windlass.ExternalDatabases),
+		newKind[*cnatv1.At]("At", in.Cnat().V1().Ats().Informer(), tracker, client.CnatV1().Ats),
+	}
 }
 
-// own converts an object to a T.
-func (k *typed[T]) own(object any) (T, error) {
+// newKind returns the kind with the given name. informer and clientFor access its objects.
+func newKind[T controller.Object, C children.Client[T]](
+	name string, informer cache.SharedIndexInformer, tracker *controller.Tracker, clientFor func(namespace string) C,
+) childKind {
+	written := children.Resource[controller.Object]{
+		Kind: name, Informer: informer, Client: func(namespace string) children.Client[controller.Object] {
+			return anyClient[T]{clientFor(namespace)}
+		},
+	}.Type(tracker)
+	written.Custom, written.Keep = true, keepStarted
+	return childKind{&written}
+}
+
+// anyClient is a client of the API type T that takes and returns objects of any kind.
+type anyClient[T controller.Object] struct{ children.Client[T] }
+
+func (c anyClient[T]) Get(ctx context.Context, name string, opts metav1.GetOptions) (controller.Object, error) {
+	return c.Client.Get(ctx, name, opts)
+}
+
+func (c anyClient[T]) Create(
+	ctx context.Context, object controller.Object, opts metav1.CreateOptions,
+) (controller.Object, error) {
 	child, ok := object.(T)
 	if !ok {
-		return child, fmt.Errorf("unexpected type %T of a child of kind %s", object, k.Kind)
+		return nil, fmt.Errorf("unexpected type %T of a child, instead of %T", object, child)
 	}
-	return child, nil
+	return c.Client.Create(ctx, child, opts)
 }
 
-func (k *typed[T]) get(namespace, name string) (controller.Object, error) {
+func (c anyClient[T]) Patch(
+	ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string,
+) (controller.Object, error) {
+	return c.Client.Patch(ctx, name, pt, data, opts, subresources...)
+}
+
+// cached returns the cached object with the name of a child, or nil.
+func (k childKind) cached(namespace, name string) (controller.Object, error) {
 	child, err := k.Cache.Get(namespace, name)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -97,63 +97,8 @@ func (k *typed[T]) get(namespace, name string) (controller.Object, error) {
 	return child, nil
 }
 
-func (k *typed[T]) ensure(
-	ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent,
-) (controller.Object, error) {
-	child, err := k.Ensure(ctx, owner, k.build(meta, c), nil)
-	if err != nil {
-		return nil, err
-	}
-	return child, nil
-}
-
-func (k *typed[T]) update(
-	ctx context.Context, owner children.Owner, meta metav1.ObjectMeta, c *v1alpha1.PlatformComponent,
-) (controller.Object, error) {
-	child, err := k.Update(ctx, owner, k.build(meta, c))
-	if err != nil {
-		return nil, err
-	}
-	return child, nil
-}
-
-func (k *typed[T]) remove(ctx context.Context, owner children.Owner, child controller.Object) error {
-	own, err := k.own(child)
-	if err != nil {
-		return err
-	}
-	return k.Remove(ctx, owner, own)
-}
-
-func (k *typed[T]) release(
-	ctx context.Context, owner children.Owner, child controller.Object,
-) (controller.Object, error) {
-	return k.refer(ctx, owner, child, k.Release)
-}
-
-func (k *typed[T]) reclaim(
-	ctx context.Context, owner children.Owner, child controller.Object,
-) (controller.Object, error) {
-	return k.refer(ctx, owner, child, k.Reclaim)
-}
-
-func (k *typed[T]) refer(
-	ctx context.Context, owner children.Owner, child controller.Object, change func(
-		context.Context, children.Owner, T,
-	) (T, error),
-) (controller.Object, error) {
-	own, err := k.own(child)
-	if err != nil {
-		return nil, err
-	}
-	changed, err := change(ctx, owner, own)
-	if err != nil {
-		return nil, err
-	}
-	return changed, nil
-}
-
-func (k *typed[T]) live(ctx context.Context, namespace, name string) (controller.Object, error) {
+// live reads the object with the name of a child from the API server. It returns nil if there is none.
+func (k childKind) live(ctx context.Context, namespace, name string) (controller.Object, error) {
 	child, err := k.Client(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -162,4 +107,49 @@ func (k *typed[T]) live(ctx context.Context, namespace, name string) (controller
 		return nil, fmt.Errorf("reading %s %s/%s: %w", k.Kind, namespace, name, err)
 	}
 	return child, nil
+}
+
+// kindOf returns the name of a component's kind. It is empty for a component without a kind, which the
+// API server rejects.
+func kindOf(c *v1alpha1.PlatformComponent) string {
+	switch {
+	case c.App != nil:
+		return "App"
+	case c.Database != nil:
+		return "Database"
+	case c.ExternalDatabase != nil:
+		return "ExternalDatabase"
+	case c.At != nil:
+		return "At"
+	}
+	return ""
+}
+
+// desiredChild returns the child of a component, which has a kind.
+func desiredChild(platform *v1alpha1.Platform, c *v1alpha1.PlatformComponent) controller.Object {
+	meta := desiredMeta(platform, c)
+	switch {
+	case c.App != nil:
+		return &v1alpha1.App{ObjectMeta: meta, Spec: *c.App}
+	case c.Database != nil:
+		return &v1alpha1.Database{ObjectMeta: meta, Spec: *c.Database}
+	case c.ExternalDatabase != nil:
+		return &v1alpha1.ExternalDatabase{ObjectMeta: meta, Spec: *c.ExternalDatabase}
+	}
+	return desiredTask(meta, c)
+}
+
+// phaseOf returns the phase of a child.
+func phaseOf(child controller.Object) string {
+	switch child := child.(type) {
+	case *v1alpha1.App:
+		return string(child.Status.Phase)
+	case *v1alpha1.Database:
+		return string(child.Status.Phase)
+	case *v1alpha1.ExternalDatabase:
+		return string(child.Status.Phase)
+	case *cnatv1.At:
+		return string(child.Status.Phase)
+	}
+	return ""
 }

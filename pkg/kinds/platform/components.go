@@ -13,7 +13,7 @@ import (
 // component is one component of a Platform, with its observed state and its next step.
 type component struct {
 	fact
-	kind kind
+	kind childKind
 	// spec is nil if the spec of the Platform does not list the component.
 	spec  *v1alpha1.PlatformComponent
 	child controller.Object
@@ -34,9 +34,9 @@ func (c *component) observe(p *scope, child controller.Object) {
 	c.bound = p.owner.IsReferredToBy(child)
 	// A released child still belongs to the Platform until the Platform is being deleted.
 	c.ours = p.owner.Owns(child) && (c.bound || p.platform.DeletionTimestamp == nil)
-	c.going = child.GetDeletionTimestamp() != nil || c.kind.isRemoved(p.owner, child)
+	c.going = child.GetDeletionTimestamp() != nil || c.kind.IsRemoved(p.owner, child)
 	c.changed = c.state == v1alpha1.Managed && hasChanged(child, c.spec)
-	c.running = c.kind.phase(child) == string(cnatv1.AtRunning)
+	c.running = phaseOf(child) == string(cnatv1.AtRunning)
 	c.ready = !c.going && !c.changed && current(child) && conditions.IsTrue(*child.StatusConditions(), conditions.Ready)
 }
 
@@ -55,24 +55,25 @@ func (r *reconciler) look(ctx context.Context, p *scope) ([]*component, error) {
 	known := map[string]bool{}
 	for i := range platform.Spec.Components {
 		spec := &platform.Spec.Components[i]
-		k := r.kinds.named(kindOf(spec))
-		if k == nil {
+		k, found := r.kinds.named(kindOf(spec))
+		if !found {
 			continue // check returns an error for this component, which never had a child
 		}
 		c, err := listed(p, k, spec)
 		if err != nil {
 			return nil, err
 		}
-		known[k.name()+"/"+c.name] = true
+		known[k.Kind+"/"+c.name] = true
 		all = append(all, c)
 	}
 	for _, said := range platform.Status.Components {
-		k, name := r.kinds.named(said.Kind), string(said.Name)
-		if k == nil || known[k.name()+"/"+name] {
+		k, found := r.kinds.named(said.Kind)
+		name := string(said.Name)
+		if !found || known[k.Kind+"/"+name] {
 			continue
 		}
-		known[k.name()+"/"+name] = true
-		child, err := k.get(platform.Spec.Namespace, childName(platform, name))
+		known[k.Kind+"/"+name] = true
+		child, err := k.cached(platform.Spec.Namespace, childName(platform, name))
 		if err == nil && child == nil {
 			// The child may exist although the response of its creation was an error, and a component that is
 			// removed from the status is never found again.
@@ -93,11 +94,12 @@ func (r *reconciler) look(ctx context.Context, p *scope) ([]*component, error) {
 
 // listed returns a component of the spec. If the Platform is being deleted, all components that are not
 // Unmanaged are Removed.
-func listed(p *scope, k kind, spec *v1alpha1.PlatformComponent) (*component, error) {
+func listed(p *scope, k childKind, spec *v1alpha1.PlatformComponent) (*component, error) {
+	former := formerStatus(p.platform.Status.Components, k.Kind, spec.Name)
 	c := &component{
 		kind: k, spec: spec, fact: fact{
 			name: string(spec.Name), listed: true, state: spec.ManagementState, needs: needsOf(spec),
-			announced: isAnnounced(p.platform, k, spec),
+			announced: former.Name != "", task: spec.At != nil,
 		},
 	}
 	if c.state == "" {
@@ -106,22 +108,16 @@ func listed(p *scope, k kind, spec *v1alpha1.PlatformComponent) (*component, err
 	if c.state == v1alpha1.Managed && p.platform.DeletionTimestamp != nil {
 		c.state = v1alpha1.Removed
 	}
-	c.task = spec.At != nil
-	child, err := k.get(p.platform.Spec.Namespace, childName(p.platform, c.name))
+	child, err := k.cached(p.platform.Spec.Namespace, childName(p.platform, c.name))
 	if err != nil {
 		return nil, err
 	}
 	c.observe(p, child)
 	if child != nil {
 		c.had = recordedNeeds(child)
-		c.noted = isNoted(formerStatus(p.platform.Status.Components, k.name(), spec.Name).Runs, child)
+		c.noted = isNoted(former.Runs, child)
 	}
 	return c, nil
-}
-
-// isAnnounced reports whether the status lists a component of the spec.
-func isAnnounced(platform *v1alpha1.Platform, k kind, spec *v1alpha1.PlatformComponent) bool {
-	return formerStatus(platform.Status.Components, k.name(), spec.Name).Name != ""
 }
 
 // formerStatus returns the status of a component in a list, or an empty one.

@@ -16,7 +16,7 @@ const maxMessage = 1024
 
 // componentStatus returns the status of a component.
 func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentStatus {
-	s := v1alpha1.PlatformComponentStatus{Name: v1alpha1.ComponentName(c.name), Kind: c.kind.name()}
+	s := v1alpha1.PlatformComponentStatus{Name: v1alpha1.ComponentName(c.name), Kind: c.kind.Kind}
 	s.ManagementState = c.state
 	switch {
 	case c.state == v1alpha1.Unmanaged && c.bound:
@@ -41,7 +41,7 @@ func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentS
 	case succeed:
 		say(v1alpha1.ComponentWaiting, messageSuccession.Note())
 	case announce:
-		say(v1alpha1.ComponentWaiting, messageAnnounced.Note(c.kind.name()))
+		say(v1alpha1.ComponentWaiting, messageAnnounced.Note(c.kind.Kind))
 	case crowded:
 		say(v1alpha1.ComponentWaiting, messageCrowded.Note(maxLeft))
 	case blocked:
@@ -53,17 +53,17 @@ func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentS
 	case hold:
 		say(v1alpha1.ComponentWaiting, messageHeld.Note(pointingOut(v1alpha1.Managed, c.step.others, all)))
 	case stay:
-		say(s.Phase, withChild(c, messageStaying.Note(strings.Join(c.step.others, ", "), c.kind.name(), c.child.GetName())))
+		say(s.Phase, withChild(c, messageStaying.Note(strings.Join(c.step.others, ", "), c.kind.Kind, c.child.GetName())))
 	case finish:
 		say(s.Phase, withChild(c, messageUnfinished.Note(c.child.GetName())))
-	case note, rerun:
-		say(v1alpha1.ComponentWaiting, rerunNote(c))
-	case reclaim, remove, await:
+	case note:
+		say(v1alpha1.ComponentWaiting, messageRerun.Note(c.child.GetName()))
+	case reclaim, remove, rerun, await:
 		switch {
 		case c.state == v1alpha1.Removed:
 			say(v1alpha1.ComponentRemoving, removalNote(c))
-		case c.step.verb == await:
-			say(v1alpha1.ComponentWaiting, rerunNote(c))
+		case c.step.verb != reclaim: // a changed task runs again
+			say(v1alpha1.ComponentWaiting, messageRecreated.Note(c.child.GetName()))
 		}
 	}
 	if c.err != nil {
@@ -83,20 +83,20 @@ func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentS
 func ofChild(c *component) (v1alpha1.PlatformComponentPhase, controller.Note) {
 	ready := conditions.Find(*c.child.StatusConditions(), conditions.Ready)
 	if !current(c.child) || ready == nil {
-		return "Pending", messageUnobserved.Note(c.kind.name(), c.child.GetName())
+		return "Pending", messageUnobserved.Note(c.kind.Kind, c.child.GetName())
 	}
 	// Readers of Platforms may not be allowed to read the logs in the namespace.
 	message, _, _ := strings.Cut(ready.Message, " "+pods.LogWords)
-	return v1alpha1.PlatformComponentPhase(c.kind.phase(c.child)), controller.Note{Reason: ready.Reason, Message: message}
+	return v1alpha1.PlatformComponentPhase(phaseOf(c.child)), controller.Note{Reason: ready.Reason, Message: message}
 }
 
 // removalNote says that a child is being deleted, and why that takes long.
 func removalNote(c *component) controller.Note {
 	if ready := conditions.Find(*c.child.StatusConditions(), conditions.Ready); c.step.verb == await && ready != nil &&
 		ready.Status != "True" {
-		return messageRemovalSays.Note(c.kind.name(), c.child.GetName(), ready.Message)
+		return messageRemovalSays.Note(c.kind.Kind, c.child.GetName(), ready.Message)
 	}
-	return messageRemoving.Note(c.kind.name(), c.child.GetName())
+	return messageRemoving.Note(c.kind.Kind, c.child.GetName())
 }
 
 // withChild quotes the condition Ready of a child that is Degraded after a message.
@@ -107,14 +107,6 @@ func withChild(c *component, note controller.Note) controller.Note {
 		note.Message += messageChild.With(ready.Message)
 	}
 	return note
-}
-
-// rerunNote says that a changed task runs again.
-func rerunNote(c *component) controller.Note {
-	if c.step.verb == note {
-		return messageRerun.Note(c.child.GetName())
-	}
-	return messageRecreated.Note(c.child.GetName())
 }
 
 // pointingOut joins names of components. It adds the management state to the name of each component in this

@@ -26,7 +26,7 @@ func namespaceGoes(name string) error {
 // explainNamespace adds advice to the error of creating a namespace.
 func explainNamespace(name string, err error) error {
 	if apierrors.IsForbidden(err) {
-		return forbidden(messageNoNamespace.Error(name, err))
+		return controller.Stalled(messageNoNamespace.Error(name, err), forbiddenRetry)
 	}
 	return fmt.Errorf("creating Namespace %s: %w", name, err)
 }
@@ -40,15 +40,9 @@ func explain(platform *v1alpha1.Platform, c *component, err error) error {
 	case ofNamespace(err):
 		return controller.Warn(messageNamespace.Wait(unconfirmedRetry, namespace))
 	case apierrors.IsForbidden(err):
-		return forbidden(messageForbidden.Error(c.name, err, namespace))
+		return controller.Stalled(messageForbidden.Error(c.name, err, namespace), forbiddenRetry)
 	}
 	return fmt.Errorf("component %s: %w", c.name, err)
-}
-
-// forbidden returns the error for a request that an administrator has to allow. No event reports the
-// permission, so the request is retried.
-func forbidden(err error) error {
-	return controller.Stalled(err, forbiddenRetry)
 }
 
 // ofNamespace reports whether an error says that the namespace does not exist.

@@ -62,7 +62,7 @@ func (r *reconciler) releaseUnseen(ctx context.Context, p *scope) error {
 		if child == nil {
 			continue
 		}
-		_, err = c.kind.release(ctx, p.owner, child)
+		_, err = c.kind.Release(ctx, p.owner, child)
 		if apierrors.IsNotFound(err) {
 			return controller.AwaitDeletion() // the child existed just now
 		}

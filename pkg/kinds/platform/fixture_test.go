@@ -208,8 +208,9 @@ func (f fixture) addChild(c v1alpha1.PlatformComponent, states ...childState) {
 func (f fixture) storeChild(c v1alpha1.PlatformComponent, states ...childState) {
 	f.T.Helper()
 	platform := f.Object()
-	object, err := f.kind(kindOf(&c)).ensure(f.T.Context(), children.Owner{Object: platform, Kind: groupVersionKind},
-		desiredMeta(platform, &c), &c)
+	kind, _ := newKinds(f.Windlass, f.Own, controller.NewTracker()).named(kindOf(&c))
+	owner := children.Owner{Object: platform, Kind: groupVersionKind}
+	object, err := kind.Ensure(f.T.Context(), owner, desiredChild(platform, &c), nil)
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -219,11 +220,6 @@ func (f fixture) storeChild(c v1alpha1.PlatformComponent, states ...childState) 
 		state(object)
 	}
 	f.Store(object)
-}
-
-// kind returns the kind of components with the given name.
-func (f fixture) kind(name string) kind {
-	return newKinds(f.Windlass, f.Own, controller.NewTracker()).named(name)
 }
 
 // app returns the stored App of a component, or nil.

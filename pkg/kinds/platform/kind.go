@@ -88,8 +88,8 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 		// released child, or another object that takes the name of a child. Anyone who may create the object can
 		// forge its owner reference.
 		kind.References = append(kind.References,
-			controller.Reference{Informer: k.cache(), Referrers: func(child metav1.Object) []controller.Key {
-				return byChild.Find(childKey(k.name(), child.GetNamespace(), child.GetName()))
+			controller.Reference{Informer: k.Informer, Referrers: func(child metav1.Object) []controller.Key {
+				return byChild.Find(childKey(k.Kind, child.GetNamespace(), child.GetName()))
 			}})
 	}
 	return kind, nil

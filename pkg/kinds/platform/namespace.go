@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -72,7 +73,7 @@ func (r *reconciler) namespace(ctx context.Context, p *scope) error {
 		return explainNamespace(name, err)
 	}
 	status.NamespaceUID = ptr.To(made.UID)
-	r.tracker.Wrote(keyOf(p.platform), "Namespace", r.namespaces.Informer().GetStore(), made.ResourceVersion)
+	r.tracker.Wrote(cache.MetaObjectToName(p.platform), "Namespace", r.namespaces.Informer().GetStore(), made.ResourceVersion)
 	return nil
 }
 

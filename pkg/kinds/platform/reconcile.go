@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
 
@@ -78,8 +77,6 @@ func (r *reconciler) newScope(ctx context.Context, platform *v1alpha1.Platform) 
 	}
 	return p, nil
 }
-
-func keyOf(platform *v1alpha1.Platform) controller.Key { return controller.Key{Name: platform.Name} }
 
 // Reconcile implements controller.Reconciler. A component that fails delays only the components that wait
 // for it. The status lists a component before its child is created, so that no child is forgotten if the
@@ -171,7 +168,7 @@ func (r *reconciler) do(ctx context.Context, p *scope, c *component) error {
 	if !c.step.verb.acts() {
 		return nil
 	}
-	of, tries := c.kind.name()+"/"+c.name, attemptOf(p.platform, c)
+	of, tries := c.kind.Kind+"/"+c.name, attemptOf(p.platform, c)
 	if last, found := r.refusals.Recent(p.platform.UID, of, tries); found {
 		return last.Err
 	}
@@ -191,22 +188,22 @@ func (r *reconciler) do(ctx context.Context, p *scope, c *component) error {
 func (r *reconciler) act(ctx context.Context, p *scope, c *component) (controller.Object, error) {
 	switch c.step.verb {
 	case release:
-		return c.kind.release(ctx, p.owner, c.child)
+		return c.kind.Release(ctx, p.owner, c.child)
 	case reclaim:
-		return c.kind.reclaim(ctx, p.owner, c.child)
+		return c.kind.Reclaim(ctx, p.owner, c.child)
 	case remove, rerun:
 		p.confirmedUntil = time.Time{} // each deletion is confirmed, because it cannot be undone
-		return c.child, c.kind.remove(ctx, p.owner, c.child)
+		return c.child, c.kind.Remove(ctx, p.owner, c.child)
 	}
 	if c.there {
-		return c.kind.update(ctx, p.owner, desiredMeta(p.platform, c.spec), c.spec)
+		return c.kind.Update(ctx, p.owner, desiredChild(p.platform, c.spec))
 	}
 	// Confirm the spec first: a child that is created from an outdated spec may outlive the Platform, and if it is an
 	// At, its command would run.
 	if err := r.confirm(ctx, p); err != nil {
 		return nil, err
 	}
-	return c.kind.ensure(ctx, p.owner, desiredMeta(p.platform, c.spec), c.spec)
+	return c.kind.Ensure(ctx, p.owner, desiredChild(p.platform, c.spec), nil)
 }
 
 // unconfirmedRetry is the delay before a Platform is reconciled again if the cache was outdated.
@@ -238,15 +235,8 @@ func (r *reconciler) confirm(ctx context.Context, p *scope) error {
 // sameSpec reports whether two versions of a Platform have the same desired state, including whether it is
 // being deleted or paused.
 func sameSpec(a, b *v1alpha1.Platform) bool {
-	type asks struct {
-		uid                        types.UID
-		generation                 int64
-		deleted, orphans, isPaused bool
-	}
-	of := func(p *v1alpha1.Platform) asks {
-		return asks{
-			p.UID, p.Generation, p.DeletionTimestamp != nil, orphans(p), p.Annotations[controller.PausedAnnotation] == "true",
-		}
-	}
-	return of(a) == of(b)
+	paused := func(p *v1alpha1.Platform) bool { return p.Annotations[controller.PausedAnnotation] == "true" }
+	deleted := func(p *v1alpha1.Platform) bool { return p.DeletionTimestamp != nil }
+	return a.UID == b.UID && a.Generation == b.Generation && deleted(a) == deleted(b) && orphans(a) == orphans(b) &&
+		paused(a) == paused(b)
 }

@@ -119,9 +119,11 @@ func fixedFields(spec *cnatv1.AtSpec) *cnatv1.AtSpec {
 }
 
 // keepStarted copies the fields of a task that the API server does not let anybody change, and the
-// specAnnotation of these fields.
-func keepStarted(want, live *cnatv1.At) {
-	if !hasStarted(live) {
+// specAnnotation of these fields. It leaves children of other kinds as they are.
+func keepStarted(desired, stored controller.Object) {
+	want, isTask := desired.(*cnatv1.At)
+	live, wasTask := stored.(*cnatv1.At)
+	if !isTask || !wasTask || !hasStarted(live) {
 		return
 	}
 	if !sameTask(&live.Spec, &want.Spec) {

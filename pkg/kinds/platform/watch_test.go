@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
@@ -54,14 +53,4 @@ func TestChildrenOfListsComponentsOfSpecAndStatus(t *testing.T) {
 		{Name: "old", Kind: "App"},
 	}
 	controllertest.Equal(t, "children of components in the status", []string{"App/shops/shop-old"}, childrenOf(platform))
-}
-
-func TestRemoveAndReleaseRejectObjectOfOtherKind(t *testing.T) {
-	app, other := newFixture(t, example()).kind("App"), &v1alpha1.Database{}
-	owner := children.Owner{Object: example(), Kind: groupVersionKind}
-	controllertest.ErrorContains(t, "unexpected type *v1alpha1.Database of a child of kind App",
-		app.remove(t.Context(), owner, other))
-	_, err := app.release(t.Context(), owner, other)
-	controllertest.ErrorContains(t, "unexpected type *v1alpha1.Database of a child of kind App", err)
-	controllertest.Equal(t, "phase", "", app.phase(other))
 }
