@@ -36,23 +36,24 @@ func TestReconcileIgnoresForgedChildren(t *testing.T) {
 }
 
 // TestStatusListsComponentBeforeChildIsCreated checks the order of the writes. If the process created a
-// child, died before it wrote the status, and the spec changed, the operator would not know the child.
+// child, died before it wrote the status, and the spec changed, the operator would not know the child. The conflict of
+// another component does not delay the creation.
 func TestStatusListsComponentBeforeChildIsCreated(t *testing.T) {
-	f := newFixture(t, example(app("web"), database("db")), namespace())
+	f := newFixture(t, example(app("web"), database("db"), app("docs")), namespace())
 	f.addChild(database("db"), ready)
-	f.Change(func(p *v1alpha1.Platform) { p.Status.Components = nil })
+	f.addChild(app("docs"), foreign)
+	f.Change(func(p *v1alpha1.Platform) { p.Status.Components = p.Status.Components[1:] })
 	r := f.Reconcile()
 	if r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
+	controllertest.Equal(t, "requeue after", announcedRetry, r.Result.RequeueAfter)
 	f.checkComponents(reported("web", "App", v1alpha1.Managed, "Waiting", reasonNew),
-		reported("db", "Database", v1alpha1.Managed, "Ready", "Available"))
-	r = f.Reconcile()
-	if r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	controllertest.Equal(t, "writes of the next reconcile", []string{"create apps shops/shop-web", updateStatus}, r.Writes)
+		reported("db", "Database", v1alpha1.Managed, "Ready", "Available"),
+		reported("docs", "App", v1alpha1.Managed, "Waiting", "NameConflict"))
+	controllertest.Equal(t, "writes of the next reconcile", []string{"create apps shops/shop-web", updateStatus},
+		f.Reconcile().Writes)
 }
 
 // TestReconcileDeletesDroppedComponentMissingFromCache has a child that only the API server has, as after a

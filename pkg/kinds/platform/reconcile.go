@@ -92,32 +92,18 @@ func (r *reconciler) Reconcile(ctx context.Context, platform *v1alpha1.Platform)
 	}
 	p.homeless = r.namespace(ctx, p)
 	p.plan.homeless = p.homeless != nil
-	if p.homeless == nil && p.announces() {
-		setStatus(platform, p.components, nil, nil)
-		return controller.Result{RequeueAfter: announcedRetry}, nil
-	}
 	err = controller.Worst(p.homeless, r.carryOut(ctx, p))
 	if setStatus(platform, p.components, p.homeless, err) {
 		err = controller.Unstalled(err) // other components make progress
 	}
-	if err == nil && slices.ContainsFunc(p.components, func(c *component) bool { return c.step.verb.storesFirst() }) {
-		return controller.Result{RequeueAfter: announcedRetry}, nil // its dependencies have become Ready
+	if slices.ContainsFunc(p.components, func(c *component) bool { return c.step.verb.storesFirst() }) {
+		return controller.Result{RequeueAfter: announcedRetry}, nil // an error of another component does not delay it
 	}
 	return controller.Result{}, err
 }
 
 // announcedRetry is the delay before a Platform with newly listed components is reconciled again.
 const announcedRetry = time.Millisecond
-
-// announces decides the next step of each component, and reports whether the status must list one of them
-// before its child is created, or the run of one of them before its child is deleted.
-func (p *scope) announces() (any bool) {
-	for _, c := range p.components {
-		c.step = p.plan.next(&c.fact)
-		any = any || c.step.verb.storesFirst()
-	}
-	return any
-}
 
 // check returns a Stalled error for a namespace that no Platform may use, a component without a kind, an
 // unknown dependency, or a dependency cycle.
