@@ -78,10 +78,7 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 	if err != nil {
 		return Controllers{}, err
 	}
-	users, err := app.NewUsers(in)
-	if err != nil {
-		return Controllers{}, fmt.Errorf("finding the users of connection Secrets: %w", err)
-	}
+	users := app.NewUsers(in)
 	databases, err := database.New(in, with, database.Options{
 		Image: o.PostgreSQLImage, Connector: toPods, Users: users.Former, VolumeMetrics: o.ObjectNameMetrics,
 	})

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -87,12 +88,7 @@ func runLabels(app *v1alpha1.App) map[string]string {
 }
 
 // runImage returns the image that runs beforeRollout.
-func runImage(app *v1alpha1.App) string {
-	if image := app.Spec.BeforeRollout.Image; image != "" {
-		return image
-	}
-	return app.Spec.Image
-}
+func runImage(app *v1alpha1.App) string { return cmp.Or(app.Spec.BeforeRollout.Image, app.Spec.Image) }
 
 // isGated reports whether a Pod has never run, because it still has its scheduling gate.
 func isGated(pod *corev1.Pod) bool {

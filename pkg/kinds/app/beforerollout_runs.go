@@ -144,7 +144,7 @@ func ended(p *scope, wanted *run, how *runonce.Ending) *hold {
 func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, outdated bool) controller.Summary {
 	if problem != nil {
 		message := messageRunNotStarting.With(pod.Name, problem.Message, pod.Namespace)
-		note := controller.Note{Reason: problem.Reason, Message: problem.WithWords(message, readyOf(app).Message)}
+		note := controller.Note{Reason: problem.Reason, Message: problem.WithWords(message, app.Status.Conditions)}
 		return controller.Summary{State: controller.StateDegraded, Note: note}
 	}
 	note := messageRun.Note(pod.Name, pod.Namespace)

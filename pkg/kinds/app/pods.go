@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -138,7 +137,7 @@ func summarize(
 			requeueAfter = wait
 		}
 		switch {
-		case problem == nil && pods.IsReady(pod):
+		case problem == nil && pods.ConditionOf(pod, corev1.PodReady).Status == corev1.ConditionTrue:
 			ready++
 		case problem != nil && into.count == 0:
 			into.Problem, into.pod, into.count = *problem, pod, 1
@@ -155,8 +154,8 @@ func summarize(
 	return nil, requeueAfter
 }
 
-// note returns the reason and message of the conditions. before is the last condition, or nil.
-func (t *podProblems) note(before *metav1.Condition) controller.Note {
+// note returns the reason and message of the conditions. before are the last conditions.
+func (t *podProblems) note(before []metav1.Condition) controller.Note {
 	namespace, name := t.pod.Namespace, t.pod.Name
 	hint := fmt.Sprintf("kubectl describe pod -n %s %s", namespace, name)
 	if t.Reason == pods.ReasonCrashing {
@@ -167,7 +166,7 @@ func (t *podProblems) note(before *metav1.Condition) controller.Note {
 	}
 	message := messagePods.With(name, t.pod.CreationTimestamp.UTC().Format(time.RFC3339), t.Message,
 		roundedDown(t.count), roundedDown(t.among), t.which, roundedDown(t.ready), hint)
-	return controller.Note{Reason: t.Reason, Message: t.WithWords(message, ptr.Deref(before, metav1.Condition{}).Message)}
+	return controller.Note{Reason: t.Reason, Message: t.WithWords(message, before)}
 }
 
 // roundedDown formats a number of Pods: up to 3 exactly, and above that as a power of two with "+". Many Pods of a
@@ -189,7 +188,7 @@ func roundedDown(count int) string {
 // number of Pods that have to be available.
 func (t *podProblems) describe(app *v1alpha1.App, s controller.Summary, needed int32) controller.Summary {
 	before := conditions.Find(app.Status.Conditions, conditions.Ready)
-	note := t.note(before)
+	note := t.note(app.Status.Conditions)
 	switch {
 	case s.State == controller.StateReady && (t.Reason != pods.ReasonCrashing || before == nil ||
 		before.Status == metav1.ConditionTrue || t.ready >= int(needed)):

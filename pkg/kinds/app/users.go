@@ -13,7 +13,6 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/kinds"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
-	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // Users finds the Apps that use a former content of a connection Secret. It reads the caches and the indexes of the
@@ -25,20 +24,17 @@ type Users struct {
 }
 
 // NewUsers returns the Users of a cluster, in which New also creates the controller of App.
-func NewUsers(c kinds.Cluster) (*Users, error) {
-	return newUsers(c, cache.SharedIndexInformer.HasSynced)
-}
+func NewUsers(c kinds.Cluster) *Users { return newUsers(c, cache.SharedIndexInformer.HasSynced) }
 
-func newUsers(c kinds.Cluster, hasSynced func(cache.SharedIndexInformer) bool) (*Users, error) {
-	watched, err := pods.Watched(c.Owned)
-	if err != nil {
-		return nil, err
-	}
+func newUsers(c kinds.Cluster, hasSynced func(cache.SharedIndexInformer) bool) *Users {
 	deployed := c.Deployments().Informer
 	return &Users{
-		apps: c.Own.Windlass().V1alpha1().Apps().Informer(), deployed: deployed, running: watched.Informer(),
-		deployments: children.CacheOf[*appsv1.Deployment](deployed.GetIndexer()), hasSynced: hasSynced,
-	}, nil
+		apps:        c.Own.Windlass().V1alpha1().Apps().Informer(),
+		deployed:    deployed,
+		running:     c.Owned.Core().V1().Pods().Informer(),
+		deployments: children.CacheOf[*appsv1.Deployment](deployed.GetIndexer()),
+		hasSynced:   hasSynced,
+	}
 }
 
 // unknownUsers is the result of Former while the caches do not have all Apps, Deployments and Pods yet.

@@ -166,10 +166,7 @@ func TestUsersOfFormerContent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := readyFixture(t, append([]func(*v1alpha1.App){withDatabase}, c.changes...)...)
 			c.prepare(f)
-			users, err := newUsers(f.Cluster.Cluster, func(cache.SharedIndexInformer) bool { return true })
-			if err != nil {
-				t.Fatal(err)
-			}
+			users := newUsers(f.Cluster.Cluster, func(cache.SharedIndexInformer) bool { return true })
 			f.Observe()
 			controllertest.Equal(t, "users", c.want,
 				users.Former(kindtest.Get[*corev1.Secret](f.Cluster, "default", "db-credentials")))
@@ -191,10 +188,7 @@ func TestUsersAreSorted(t *testing.T) {
 	}
 	f.Store(rotated(time.Now()))
 	f.Observe()
-	users, err := newUsers(f.Cluster.Cluster, func(cache.SharedIndexInformer) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	users := newUsers(f.Cluster.Cluster, func(cache.SharedIndexInformer) bool { return true })
 	slices.Sort(want)
 	controllertest.Equal(t, "users", want,
 		users.Former(kindtest.Get[*corev1.Secret](f.Cluster, "default", "db-credentials")))
@@ -202,18 +196,12 @@ func TestUsersAreSorted(t *testing.T) {
 
 func TestUsersAreUnknownUntilCachesHaveSynced(t *testing.T) {
 	f := readyFixture(t, withDatabase)
-	users, err := NewUsers(f.Cluster.Cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
+	users := NewUsers(f.Cluster.Cluster)
 	controllertest.Equal(t, "users", []string{"the list of Apps"}, users.Former(secret("db-credentials")))
 }
 
 func TestUsersAreUnknownWithoutIndex(t *testing.T) {
 	c := kindtest.NewCluster(t)
-	users, err := newUsers(c.Cluster, func(cache.SharedIndexInformer) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	users := newUsers(c.Cluster, func(cache.SharedIndexInformer) bool { return true })
 	controllertest.Equal(t, "users", []string{"the list of Apps"}, users.Former(secret("db-credentials")))
 }

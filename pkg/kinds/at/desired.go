@@ -1,6 +1,7 @@
 package at
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
@@ -35,10 +36,6 @@ const podSuffix = "-pod"
 
 // desiredPod returns the Pod that runs the command of at.
 func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
-	image := at.Spec.Image
-	if image == "" {
-		image = defaultImage
-	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       at.Namespace,
@@ -56,7 +53,7 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 			ImagePullSecrets:   at.Spec.ImagePullSecrets,
 			Containers: []corev1.Container{{
 				Name:      containerName,
-				Image:     image,
+				Image:     cmp.Or(at.Spec.Image, defaultImage),
 				Command:   at.Spec.Command,
 				Args:      at.Spec.Args,
 				Env:       at.Spec.Env,

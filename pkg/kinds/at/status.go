@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
@@ -37,12 +38,8 @@ func setRunning(at *v1.At, now time.Time) {
 
 // setNotStarting sets the conditions for a Pod that does not start.
 func setNotStarting(at *v1.At, why *pods.Problem) {
-	before := ""
-	if ready := conditions.Find(at.Status.Conditions, conditions.Ready); ready != nil {
-		before = ready.Message
-	}
 	note := messageNotStarting.Note(startProblem(at, why), at.Namespace, podName(at))
-	note.Message = why.WithWords(note.Message, before)
+	note.Message = why.WithWords(note.Message, at.Status.Conditions)
 	summarize(at, controller.StateDegraded, note)
 }
 
@@ -99,13 +96,8 @@ func failuresWith(at *v1.At, pod *corev1.Pod) int32 { return max(at.Status.Faile
 // isCounted reports whether the status counts the failure of a Pod.
 func isCounted(at *v1.At, pod *corev1.Pod) bool { return at.Status.Failed > attemptOf(pod) }
 
-func suspended(at *v1.At) bool { return at.Spec.Suspend != nil && *at.Spec.Suspend }
+func suspended(at *v1.At) bool { return ptr.Deref(at.Spec.Suspend, false) }
 
-func restricted(at *v1.At) bool { return at.Spec.Restricted != nil && *at.Spec.Restricted }
+func restricted(at *v1.At) bool { return ptr.Deref(at.Spec.Restricted, false) }
 
-func backoffLimit(at *v1.At) int32 {
-	if at.Spec.BackoffLimit == nil {
-		return 0
-	}
-	return *at.Spec.BackoffLimit
-}
+func backoffLimit(at *v1.At) int32 { return ptr.Deref(at.Spec.BackoffLimit, 0) }

@@ -335,7 +335,7 @@ func (f fixture) checkDeletion(fails bool) {
 	controllertest.Equal(f.T, "phase", phase, status.Phase)
 	controllertest.Equal(f.T, "Degraded", fails, meta.IsStatusConditionTrue(status.Conditions, conditions.Degraded))
 	const advice = "deleting the volume of Database default/shop (to keep it, set deletionPolicy to Retain): "
-	if message := readyMessage(f.Object()); strings.HasPrefix(message, advice) != fails {
+	if message := f.ready().Message; strings.HasPrefix(message, advice) != fails {
 		f.T.Errorf("the message is %s", message)
 	}
 }

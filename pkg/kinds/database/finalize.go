@@ -25,7 +25,8 @@ func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (contr
 	}
 	err := r.deleteData(ctx, db)
 	if err != nil {
-		err = fmt.Errorf("deleting the volume of Database %s (to keep it, set deletionPolicy to Retain): %w", keyOf(db), err)
+		err = fmt.Errorf("deleting the volume of Database %s/%s (to keep it, set deletionPolicy to Retain): %w",
+			db.Namespace, db.Name, err)
 		setBlocked(db, err)
 	}
 	return controller.Result{}, err

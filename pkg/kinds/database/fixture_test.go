@@ -88,14 +88,8 @@ func newFixture(t testing.TB, db *v1alpha1.Database, others ...runtime.Object) f
 // newFixtureWith returns a fixture whose controller has the given options.
 func newFixtureWith(t testing.TB, options Options, db *v1alpha1.Database, others ...runtime.Object) fixture {
 	t.Helper()
-	return newFixtureThat(t, options, nil, db, others...)
-}
-
-// newFixtureThat returns a fixture whose controller looks at servers with a function.
-func newFixtureThat(t testing.TB, options Options, look look, db *v1alpha1.Database, others ...runtime.Object) fixture {
-	t.Helper()
 	declared := func(c kinds.Cluster, r controller.Runtime) (controller.Kind[*v1alpha1.Database], error) {
-		return declare(c, r, options, look)
+		return declare(c, r, options)
 	}
 	return fixture{kindtest.New(t, declared, db, others...)}
 }
@@ -179,10 +173,10 @@ func (f fixture) settings() *corev1.Secret {
 // revision returns the revision of the stored settings.
 func (f fixture) revision() string { return revisionOf(f.settings()) }
 
-// reason returns the reason of the condition Ready, or "".
-func (f fixture) reason() string {
-	if ready := conditions.Find(f.Object().Status.Conditions, conditions.Ready); ready != nil {
-		return ready.Reason
-	}
-	return ""
+// ready returns the condition Ready. It is empty if the Database has none.
+func (f fixture) ready() metav1.Condition {
+	return ptr.Deref(conditions.Find(f.Object().Status.Conditions, conditions.Ready), metav1.Condition{})
 }
+
+// reason returns the reason of the condition Ready, or "".
+func (f fixture) reason() string { return f.ready().Reason }

@@ -52,7 +52,7 @@ type Options struct {
 
 // New returns the controller of Database.
 func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controller, error) {
-	kind, err := declare(c, r, o, lookWith(o.Connector))
+	kind, err := declare(c, r, o)
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +60,7 @@ func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controll
 	if err != nil {
 		return nil, err
 	}
-	watched, err := pods.Watched(c.Owned)
-	if err != nil {
-		return nil, err
-	}
-	made.Watch(watched.Informer(), restartCounter())
+	made.Watch(c.Owned.Core().V1().Pods().Informer(), restartCounter())
 	if o.VolumeMetrics {
 		made.Watch(kind.Informer, newVolumeLister())
 	}
@@ -75,7 +71,7 @@ var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("Database")
 
 // declare returns the Kind that declares Database to the engine.
 func declare(
-	c kinds.Cluster, r controller.Runtime, o Options, look look,
+	c kinds.Cluster, r controller.Runtime, o Options,
 ) (kind controller.Kind[*v1alpha1.Database], err error) {
 	watched, err := pods.Watched(c.Owned)
 	if err != nil {
@@ -86,15 +82,13 @@ func declare(
 		users = func(*corev1.Secret) []string { return nil }
 	}
 	reconciler := &reconciler{
-		pod: func(ns, name string) (*corev1.Pod, error) {
-			return c.Owned.Core().V1().Pods().Lister().Pods(ns).Get(name)
-		},
-		podStore:  c.Owned.Core().V1().Pods().Informer().GetStore(),
+		pod:       func(ns, name string) (*corev1.Pod, error) { return watched.Lister().Pods(ns).Get(name) },
+		podStore:  watched.Informer().GetStore(),
 		databases: c.Windlass.WindlassV1alpha1(),
 		pods:      c.Kube.CoreV1(),
 		refusals:  controller.NewRefusals[string](r.Clock),
 		absences:  newAbsences(),
-		look:      look,
+		connector: o.Connector,
 		users:     users,
 		events:    r.Events,
 		image:     cmp.Or(o.Image, DefaultImage),
@@ -115,11 +109,6 @@ func declare(
 		Children: reconciler.declareChildren(c),
 		Finish:   reconciler.finish,
 	}.Declare()
-}
-
-// keyOf returns the key of a Database, which is also the key of an object of the same name.
-func keyOf(named metav1.Object) controller.Key {
-	return controller.Key{Namespace: named.GetNamespace(), Name: named.GetName()}
 }
 
 // runners returns the key of the Database that the labels of a Pod name, or nil.

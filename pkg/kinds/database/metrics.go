@@ -1,15 +1,15 @@
 package database
 
 import (
-	"sync"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 var (
@@ -37,41 +37,28 @@ func restartCounter() cache.ResourceEventHandler {
 		if !ok1 || !ok2 || before.UID != after.UID || len(runners(after)) == 0 {
 			return
 		}
-		if n := restartsOf(after) - restartsOf(before); n > 0 {
+		if n := pods.StatusOf(after, containerName).RestartCount - pods.StatusOf(before, containerName).RestartCount; n > 0 {
 			restarts.Add(float64(n))
 		}
 	}}
 }
 
-func restartsOf(pod *corev1.Pod) int32 {
-	for _, status := range pod.Status.ContainerStatuses {
-		if status.Name == containerName {
-			return status.RestartCount
-		}
-	}
-	return 0
-}
-
 // maxVolumes limits the series of windlass_database_volume_info.
 const maxVolumes = 10_000
 
-// volumeLister is the handler of Databases that sets windlass_database_volume_info.
-type volumeLister struct {
-	mu     sync.Mutex
-	listed map[controller.Key]struct{}
-}
+// volumeLister is the handler of Databases that sets windlass_database_volume_info. An informer calls a handler for one
+// event at a time.
+type volumeLister struct{ listed sets.Set[controller.Key] }
 
-func newVolumeLister() *volumeLister { return &volumeLister{listed: map[controller.Key]struct{}{}} }
+func newVolumeLister() *volumeLister { return &volumeLister{sets.New[controller.Key]()} }
 
 // OnAdd implements cache.ResourceEventHandler. The claim has the name of the Database.
 func (l *volumeLister) OnAdd(obj any, _ bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	db, err := meta.Accessor(obj)
 	if err != nil || len(l.listed) >= maxVolumes {
 		return
 	}
-	l.listed[cache.MetaObjectToName(db)] = struct{}{}
+	l.listed.Insert(cache.MetaObjectToName(db))
 	volumeInfo.WithLabelValues(db.GetNamespace(), db.GetName()).Set(1)
 }
 
@@ -80,12 +67,10 @@ func (l *volumeLister) OnUpdate(_, obj any) { l.OnAdd(obj, false) }
 
 // OnDelete implements cache.ResourceEventHandler.
 func (l *volumeLister) OnDelete(obj any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	key, err := cache.DeletionHandlingObjectToName(obj)
 	if err != nil {
 		return
 	}
-	delete(l.listed, key)
+	l.listed.Delete(key)
 	volumeInfo.Delete(map[string]string{"namespace": key.Namespace, "persistentvolumeclaim": key.Name})
 }

@@ -108,7 +108,7 @@ func TestDatabaseSaysWhyPodIsMissing(t *testing.T) {
 				controllertest.ErrorContains(t, "", f.Reconcile().Err)
 			}
 			controllertest.Equal(t, "reason", c.reason, f.reason())
-			controllertest.Equal(t, "message", c.message, readyMessage(f.Object()))
+			controllertest.Equal(t, "message", c.message, f.ready().Message)
 			controllertest.Equal(t, "phase", v1alpha1.DatabaseFailed, f.Object().Status.Phase)
 			is := f.Object().Status.Conditions
 			controllertest.Equal(t, "Degraded", true, conditions.IsTrue(is, conditions.Degraded))

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -33,18 +34,6 @@ const (
 	stuckRetry = time.Minute
 )
 
-// look reads the settings of the server at the address of a Pod. It is nil if the operator does not connect to
-// Databases.
-type look func(ctx context.Context, namespace string, as postgresql.Settings) (postgresql.ServerSettings, error)
-
-// lookWith returns the look of a Connector, which may be nil.
-func lookWith(connector Connector) look {
-	if connector == nil {
-		return nil
-	}
-	return connector.Settings
-}
-
 // notify changes an annotation of the Pod after a change of the settings. The kubelet then updates the files of the
 // settings Secret at once, instead of at its next periodic synchronization. A Pod that was not created before the
 // change has the settings anyway.
@@ -62,7 +51,7 @@ func (r *reconciler) notify(ctx context.Context, p *scope) error {
 	if err != nil {
 		return fmt.Errorf("annotating Pod %s/%s, so that the kubelet updates its settings: %w", pod.Namespace, pod.Name, err)
 	}
-	r.statefulSet.Type().Tracker.Wrote(keyOf(p.db), "Pod", r.podStore, changed.ResourceVersion)
+	r.statefulSet.Type().Tracker.Wrote(cache.MetaObjectToName(p.db), "Pod", r.podStore, changed.ResourceVersion)
 	return nil
 }
 
@@ -77,7 +66,7 @@ func (p *scope) runsNewest() bool {
 func (r *reconciler) observe(ctx context.Context, p *scope) error {
 	status := &p.db.Status
 	fields := pendingFields(p.db, r.image, p.statefulSet)
-	if !p.runsNewest() || r.look == nil {
+	if !p.runsNewest() || r.connector == nil {
 		status.Server, status.PendingRestart = nil, fields
 		return nil
 	}
@@ -136,7 +125,7 @@ func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.Serv
 		return seen, postgresql.NewError(postgresql.Silent, "the Pod has no address")
 	}
 	with := func(as login) (postgresql.ServerSettings, error) {
-		return r.look(ctx, p.db.Namespace, postgresql.Settings{
+		return r.connector.Settings(ctx, p.db.Namespace, postgresql.Settings{
 			Host: p.pod.Status.PodIP, Port: port, Username: as.name, Password: as.password,
 			Database: p.db.Spec.DatabaseName, Mode: postgresql.Disable,
 		})

@@ -28,7 +28,8 @@ type fakeServer struct {
 	refusesNext bool
 }
 
-func (s *fakeServer) look(
+// Settings implements Connector.
+func (s *fakeServer) Settings(
 	_ context.Context, namespace string, as postgresql.Settings,
 ) (postgresql.ServerSettings, error) {
 	s.looks++
@@ -64,7 +65,8 @@ func running(t *testing.T, changes ...func(*v1alpha1.Database)) (fixture, *fakeS
 func runningWith(t *testing.T, options Options, changes ...func(*v1alpha1.Database)) (fixture, *fakeServer) {
 	t.Helper()
 	server := &fakeServer{}
-	f := newFixtureThat(t, options, server.look, example(changes...))
+	options.Connector = server
+	f := newFixtureWith(t, options, example(changes...))
 	server.f = f
 	if r := f.Reconcile(); r.Err != nil {
 		t.Fatal(r.Err)

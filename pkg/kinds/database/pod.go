@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	_ "embed"
 	"math"
 	"slices"
@@ -158,10 +159,7 @@ func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 
 // imageOf returns the image of the container. repository is the image without its tag, for a Database that names none.
 func imageOf(db *v1alpha1.Database, repository string) string {
-	if db.Spec.Image != "" {
-		return db.Spec.Image
-	}
-	return repository + ":" + db.Spec.Version
+	return cmp.Or(db.Spec.Image, repository+":"+db.Spec.Version)
 }
 
 // ownerAttributes returns the SQL keywords that set or clear each attribute of the owner.

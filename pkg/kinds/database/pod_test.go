@@ -76,7 +76,7 @@ func (f fixture) checkProblem(c kindtest.Injected, prefix string) {
 	if c.Words != "" {
 		want += " " + c.Words
 	}
-	controllertest.Equal(f.T, "message", want, readyMessage(f.Object()))
+	controllertest.Equal(f.T, "message", want, f.ready().Message)
 }
 
 // TestDatabaseNamesCrashingSidecar has a PostgreSQL that runs, and that has crashed once before: the crashes of the

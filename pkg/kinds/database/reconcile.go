@@ -47,7 +47,8 @@ type reconciler struct {
 	// refusals remembers the refused growths of volumes, each with the desired size.
 	refusals *controller.Refusals[string]
 	absences *absences
-	look     look
+	// connector is Options.Connector.
+	connector Connector
 	// users finds the known users of the former login.
 	users  credentials.Users
 	events controller.EventRecorder

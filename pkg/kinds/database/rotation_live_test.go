@@ -61,8 +61,9 @@ func newLiveDatabase(t *testing.T, prepare ...func(*liveDatabase)) *liveDatabase
 	for _, change := range prepare {
 		change(d)
 	}
-	d.fixture = newFixtureThat(t, Options{Users: func(*corev1.Secret) []string { return *d.formerUsers.Load() }},
-		d.look, d.db)
+	d.fixture = newFixtureWith(t, Options{
+		Connector: d, Users: func(*corev1.Secret) []string { return *d.formerUsers.Load() },
+	}, d.db)
 	d.operate(t)
 	d.launch(t)
 	d.awaitReady(t)
@@ -76,8 +77,8 @@ func newLiveDatabase(t *testing.T, prepare ...func(*liveDatabase)) *liveDatabase
 	return d
 }
 
-// look connects to the container in place of the address of the Pod.
-func (d *liveDatabase) look(
+// Settings implements Connector. It connects to the container in place of the address of the Pod.
+func (d *liveDatabase) Settings(
 	ctx context.Context, namespace string, as postgresql.Settings,
 ) (postgresql.ServerSettings, error) {
 	at, err := strconv.ParseUint(d.liveServer.pod.Port, 10, 16)

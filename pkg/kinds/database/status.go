@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -31,23 +32,19 @@ func setBlocked(db *v1alpha1.Database, err error) {
 // setProgress sets the status from the children. It returns the time after which the status can change
 // without an event, or 0.
 func setProgress(p *scope, now time.Time) time.Duration {
-	v := verdictOf(p.db, p.statefulSet, p.pod, p.claim, now)
-	if p.absence != nil && v.note.Reason == messageStarting.Reason {
-		v.requeueAfter = p.absence.next.Sub(now)
+	summary, requeueAfter := summaryOf(p.db, p.statefulSet, p.pod, p.claim, now)
+	if p.absence != nil && summary.Reason == messageStarting.Reason {
+		requeueAfter = p.absence.next.Sub(now)
 		if p.absence.note != nil {
-			v.phase, v.note = v1alpha1.DatabaseFailed, *p.absence.note
+			summary = degraded(*p.absence.note)
 		}
 	}
-	p.db.Status.Phase = v.phase
-	summary := v.summary(p.claim)
-	if v.phase == v1alpha1.DatabaseReady {
-		summary.Note = readyNote(p.db)
-		if p.settling > 0 {
-			summary.Progress, v.requeueAfter = ptr.To(messageApplying.Note()), p.settling
-		}
+	if p.settling > 0 && summary.State == controller.StateReady {
+		summary.Progress, requeueAfter = ptr.To(messageApplying.Note()), p.settling
 	}
+	p.db.Status.Phase = phaseOf(summary)
 	summary.SetOn(p.db)
-	return v.requeueAfter
+	return requeueAfter
 }
 
 // readyNote returns the reason and message of a Database that is Ready.
@@ -58,69 +55,64 @@ func readyNote(db *v1alpha1.Database) controller.Note {
 	return messageAvailable.Note()
 }
 
-// verdict is the phase that a Database has because of its children, with a reason and a message.
-type verdict struct {
-	phase        v1alpha1.DatabasePhase
-	note         controller.Note
-	requeueAfter time.Duration // positive if time alone can change the verdict
+// growth returns the reason and message of a volume that grows, or nil.
+func growth(claim *corev1.PersistentVolumeClaim) *controller.Note {
+	has := claim.Status.Capacity.Storage()
+	if has.IsZero() || sizeOf(claim).Cmp(*has) <= 0 {
+		return nil
+	}
+	return ptr.To(messageGrowing.Note(has, sizeOf(claim), claim.Namespace, claim.Name))
 }
 
-func (v verdict) summary(claim *corev1.PersistentVolumeClaim) controller.Summary {
-	s := controller.Summary{Note: v.note}
-	switch v.phase {
-	case v1alpha1.DatabaseReady:
-		s.State = controller.StateReady
-		if has := claim.Status.Capacity.Storage(); !has.IsZero() && sizeOf(claim).Cmp(*has) > 0 {
-			s.Progress = ptr.To(messageGrowing.Note(has, sizeOf(claim), claim.Namespace, claim.Name))
-		}
-	case v1alpha1.DatabaseFailed:
-		s.State = controller.StateDegraded
+// phaseOf returns the phase of a Database with this Summary. A Database whose Pod cannot be scheduled is Deploying,
+// because a node may be added. So is a Database whose Pod waits for an init container, which may end.
+func phaseOf(s controller.Summary) v1alpha1.DatabasePhase {
+	switch {
+	case s.State == controller.StateReady:
+		return v1alpha1.DatabaseReady
+	case s.State == controller.StateProgressing, s.Reason == pods.ReasonUnschedulable, s.Reason == pods.ReasonInitializing:
+		return v1alpha1.DatabaseDeploying
+	default:
+		return v1alpha1.DatabaseFailed
 	}
-	if v.note.Reason == pods.ReasonUnschedulable || v.note.Reason == pods.ReasonInitializing {
-		s.State = controller.StateDegraded
-	}
-	return s
 }
 
-func verdictOf(
+func degraded(note controller.Note) controller.Summary {
+	return controller.Summary{State: controller.StateDegraded, Note: note}
+}
+
+// summaryOf returns the summary of a Database from its children. requeueAfter is positive if time alone can change the
+// summary.
+func summaryOf(
 	db *v1alpha1.Database, s *appsv1.StatefulSet, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, now time.Time,
-) verdict {
-	starting := verdict{phase: v1alpha1.DatabaseDeploying, note: messageStarting.Note(db.Namespace, db.Name, db.Name+"-0")}
-	failed := func(note controller.Note) verdict { return verdict{phase: v1alpha1.DatabaseFailed, note: note} }
+) (summary controller.Summary, requeueAfter time.Duration) {
+	starting := controller.Summary{Note: messageStarting.Note(db.Namespace, db.Name, db.Name+"-0")}
 	switch {
 	case claim.Status.Phase == corev1.ClaimLost:
-		return failed(messageVolumeLost.Note(claim.Name, claim.Namespace))
+		return degraded(messageVolumeLost.Note(claim.Name, claim.Namespace)), 0
 	case isUp(s):
-		return verdict{phase: v1alpha1.DatabaseReady, note: messageAvailable.Note()}
+		return controller.Summary{State: controller.StateReady, Note: readyNote(db), Progress: growth(claim)}, 0
 	case pod == nil:
-		return starting
+		return starting, 0
 	}
 	status := pods.StatusOf(pod, containerName)
 	if blocked := pods.Blocked(status); blocked != nil {
-		return failed(notStarting(pod, blocked))
+		return degraded(notStarting(pod, blocked)), 0
 	}
 	if ended := status.LastTerminationState.Terminated; ended != nil && isCrashing(db, status) {
-		cause := ended.Message // of server.sh, without secrets
-		if cause == "" {
-			cause = messageEnded.With(ended.ExitCode)
-		}
-		return failed(messageCrashing.Note(cause, pod.Namespace, pod.Name))
+		cause := cmp.Or(ended.Message, messageEnded.With(ended.ExitCode)) // the message of server.sh has no secrets
+		return degraded(messageCrashing.Note(cause, pod.Namespace, pod.Name)), 0
 	}
 	problem, requeueAfter := pods.Injected(pod, containerName, now)
 	if problem == nil && requeueAfter == 0 {
 		problem, requeueAfter = pods.Unschedulable(pod, now)
 	}
 	if problem == nil {
-		starting.requeueAfter = requeueAfter
-		return starting
+		return starting, requeueAfter
 	}
 	note := notStarting(pod, problem)
-	note.Message = problem.WithWords(note.Message, readyMessage(db))
-	v := verdict{phase: v1alpha1.DatabaseFailed, note: note, requeueAfter: requeueAfter}
-	if problem.Reason == pods.ReasonUnschedulable || problem.Reason == pods.ReasonInitializing {
-		v.phase = v1alpha1.DatabaseDeploying
-	}
-	return v
+	note.Message = problem.WithWords(note.Message, db.Status.Conditions)
+	return degraded(note), requeueAfter
 }
 
 // notStarting returns the reason and message about a Pod that does not start, or that is not ready although PostgreSQL
@@ -131,11 +123,6 @@ func notStarting(pod *corev1.Pod, why *pods.Problem) controller.Note {
 		message = messagePodNotReady
 	}
 	return controller.Note{Reason: why.Reason, Message: message.With(pod.Name, why.Message, pod.Namespace)}
-}
-
-// readyMessage returns the message of the condition Ready, or "".
-func readyMessage(db *v1alpha1.Database) string {
-	return ptr.Deref(conditions.Find(db.Status.Conditions, conditions.Ready), metav1.Condition{}).Message
 }
 
 // isUp reports whether the Pod of the newest template is ready.

@@ -6,14 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
@@ -43,7 +41,7 @@ func crashed(now corev1.ContainerState, message string) corev1.PodStatus {
 	}}}
 }
 
-func TestVerdict(t *testing.T) {
+func TestSummaryOf(t *testing.T) {
 	backOff := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -53,28 +51,20 @@ func TestVerdict(t *testing.T) {
 			LastTransitionTime: metav1.NewTime(now.Add(-since)),
 		}}}
 	}
-	starting := verdict{
-		phase: v1alpha1.DatabaseDeploying, note: controller.Note{
-			Reason: "Starting",
-			Message: "PostgreSQL is starting. If it does not become ready, see `kubectl describe -n default sts/shop " +
-				"pod/shop-0 pvc/shop`.",
-		},
-	}
-	startingFor := func(again time.Duration) verdict { v := starting; v.requeueAfter = again; return v }
-	failed := func(reason, message string) verdict {
-		return verdict{phase: v1alpha1.DatabaseFailed, note: controller.Note{Reason: reason, Message: message}}
-	}
+	const starting = "Deploying Starting: PostgreSQL is starting. If it does not become ready, see `kubectl describe -n " +
+		"default sts/shop pod/shop-0 pvc/shop`."
+	const crashing = "Failed CrashLoopBackOff: PostgreSQL ended with exit code 1. See `kubectl logs -n default shop-0 " +
+		"--previous`."
 	for name, c := range map[string]struct {
 		set    appsv1.StatefulSetStatus
 		pod    *corev1.PodStatus
 		before string // the reason of Ready before
-		want   verdict
+		want   string // the phase, the reason and the message
+		again  time.Duration
 	}{
 		"a Database with a ready Pod of the newest template is Ready": {
-			set: appsv1.StatefulSetStatus{ObservedGeneration: 2, UpdatedReplicas: 1, ReadyReplicas: 1},
-			want: verdict{
-				phase: v1alpha1.DatabaseReady, note: controller.Note{Reason: "Available", Message: "PostgreSQL takes connections."},
-			},
+			set:  appsv1.StatefulSetStatus{ObservedGeneration: 2, UpdatedReplicas: 1, ReadyReplicas: 1},
+			want: "Ready Available: PostgreSQL takes connections.",
 		},
 		"a Database whose StatefulSet has an outdated status is Deploying": {
 			set: appsv1.StatefulSetStatus{
@@ -86,36 +76,30 @@ func TestVerdict(t *testing.T) {
 		},
 		"a Database without a Pod is Deploying": {want: starting},
 		"a Pod that is unschedulable for less than a minute is checked again": {
-			pod: unschedulable(20 * time.Second), want: startingFor(40 * time.Second),
+			pod: unschedulable(20 * time.Second), want: starting, again: 40 * time.Second,
 		},
 		"a Pod that is unschedulable for a minute is reported": {
-			pod: unschedulable(time.Minute), want: verdict{
-				phase: v1alpha1.DatabaseDeploying, note: controller.Note{
-					Reason: "Unschedulable", Message: "Pod shop-0 does not start: the scheduler found no node for " +
-						"it. See `kubectl describe pod -n default shop-0`. The scheduler says: no room.",
-				},
-			},
+			pod: unschedulable(time.Minute), want: "Deploying Unschedulable: Pod shop-0 does not start: the scheduler found " +
+				"no node for it. See `kubectl describe pod -n default shop-0`. The scheduler says: no room.",
 		},
 		"a Database whose image cannot be pulled is Failed": {
 			pod: new(blocked("ErrImagePull")),
-			want: failed("ImagePullBackOff", "Pod shop-0 does not start: the image postgres:17 cannot be pulled. See "+
-				"`kubectl describe pod -n default shop-0`."),
+			want: "Failed ImagePullBackOff: Pod shop-0 does not start: the image postgres:17 cannot be pulled. See " +
+				"`kubectl describe pod -n default shop-0`.",
 		},
 		"a Database whose container is being created is Deploying": {pod: new(blocked("ContainerCreating")), want: starting},
 		"a Database that crashes repeatedly is Failed, with the message of the script": {
 			pod: new(crashed(backOff, "The volume has data of PostgreSQL 15.")),
-			want: failed("CrashLoopBackOff", "The volume has data of PostgreSQL 15. See `kubectl logs -n default "+
-				"shop-0 --previous`."),
+			want: "Failed CrashLoopBackOff: The volume has data of PostgreSQL 15. See `kubectl logs -n default shop-0 " +
+				"--previous`.",
 		},
 		"a Database that crashes repeatedly without a message is Failed": {
-			pod: new(crashed(backOff, "")),
-			want: failed("CrashLoopBackOff", "PostgreSQL ended with exit code 1. See `kubectl logs -n default shop-0 "+
-				"--previous`."),
+			pod:  new(crashed(backOff, "")),
+			want: crashing,
 		},
 		"a Database that runs between two crashes is Failed": {
 			pod: new(crashed(running, "")), before: "CrashLoopBackOff",
-			want: failed("CrashLoopBackOff", "PostgreSQL ended with exit code 1. See `kubectl logs -n default shop-0 "+
-				"--previous`."),
+			want: crashing,
 		},
 		"a Database that runs after its first crash is Deploying": {
 			pod: new(crashed(running, "")), before: "Starting", want: starting,
@@ -129,7 +113,9 @@ func TestVerdict(t *testing.T) {
 			if c.pod != nil {
 				pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop-0"}, Status: *c.pod}
 			}
-			controllertest.Equal(t, "verdict", c.want, verdictOf(db, set, pod, claim, now), cmp.AllowUnexported(verdict{}))
+			got, again := summaryOf(db, set, pod, claim, now)
+			controllertest.Equal(t, "summary", c.want, fmt.Sprintf("%s %s: %s", phaseOf(got), got.Reason, got.Message))
+			controllertest.Equal(t, "requeue after", c.again, again)
 		})
 	}
 }

@@ -73,7 +73,8 @@ func (r *reconciler) namespace(ctx context.Context, p *scope) error {
 		return explainNamespace(name, err)
 	}
 	status.NamespaceUID = ptr.To(made.UID)
-	r.tracker.Wrote(cache.MetaObjectToName(p.platform), "Namespace", r.namespaces.Informer().GetStore(), made.ResourceVersion)
+	key, stored := cache.MetaObjectToName(p.platform), r.namespaces.Informer().GetStore()
+	r.tracker.Wrote(key, "Namespace", stored, made.ResourceVersion)
 	return nil
 }
 

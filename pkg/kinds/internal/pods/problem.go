@@ -7,8 +7,10 @@ import (
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
 // Reasons of problems, in addition to the reasons that the kubelet reports.
@@ -34,11 +36,13 @@ type Problem struct {
 // LogWords begins the sentence with the last line of a log.
 const LogWords = "The last line of its log: "
 
-// WithWords returns a message followed by the words of the problem. If before, the last message, has other words for
+// WithWords returns a message followed by the words of the problem. If the condition Ready before has other words for
 // the same message, WithWords returns these, so that words alone cause no status write.
-func (p *Problem) WithWords(message, before string) string {
-	if _, words, found := strings.Cut(before, message); found {
-		return message + words
+func (p *Problem) WithWords(message string, before []metav1.Condition) string {
+	if ready := conditions.Find(before, conditions.Ready); ready != nil {
+		if _, words, found := strings.Cut(ready.Message, message); found {
+			return message + words
+		}
 	}
 	if p.Words == "" {
 		return message
@@ -175,19 +179,17 @@ const unschedulableGrace = time.Minute
 // Unschedulable returns the problem of a Pod for which the scheduler finds no node, or nil. requeueAfter is positive if
 // time alone can change the result.
 func Unschedulable(pod *corev1.Pod, now time.Time) (p *Problem, requeueAfter time.Duration) {
-	for _, c := range pod.Status.Conditions {
-		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
-			continue
-		}
-		if requeueAfter = c.LastTransitionTime.Add(unschedulableGrace).Sub(now); requeueAfter > 0 {
-			return nil, requeueAfter
-		}
-		return &Problem{
-			Reason: ReasonUnschedulable, Message: messageUnschedulable.With(),
-			Words: messageScheduler.With(strings.TrimRight(OneLine(c.Message), ".")),
-		}, 0
+	c := ConditionOf(pod, corev1.PodScheduled)
+	if c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+		return nil, 0
 	}
-	return nil, 0
+	if requeueAfter = c.LastTransitionTime.Add(unschedulableGrace).Sub(now); requeueAfter > 0 {
+		return nil, requeueAfter
+	}
+	return &Problem{
+		Reason: ReasonUnschedulable, Message: messageUnschedulable.With(),
+		Words: messageScheduler.With(strings.TrimRight(OneLine(c.Message), ".")),
+	}, 0
 }
 
 // HasSymptom reports whether the status of a Pod can mean a problem. A Pod that starts as it should has no symptom.
@@ -203,20 +205,15 @@ func HasSymptom(pod *corev1.Pod) bool {
 	if pending := pendingInit(pod); pending != nil && pending.State.Running != nil {
 		return true
 	}
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
-			return true
-		}
-	}
-	return false
+	return ConditionOf(pod, corev1.PodScheduled).Reason == corev1.PodReasonUnschedulable
 }
 
-// IsReady reports whether the condition Ready of a Pod is True.
-func IsReady(pod *corev1.Pod) bool {
+// ConditionOf returns a condition of a Pod. It is empty if the Pod has no condition of this type.
+func ConditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
 	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
+		if pod.Status.Conditions[i].Type == kind {
+			return pod.Status.Conditions[i]
 		}
 	}
-	return false
+	return corev1.PodCondition{}
 }

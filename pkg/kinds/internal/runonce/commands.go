@@ -90,14 +90,14 @@ const lookAgain = 30 * time.Second
 // Observe returns the state of the Pod of owner. It reads a hidden Pod from the API server, and other Pods from the
 // cache.
 func (c *Commands) Observe(ctx context.Context, owner metav1.Object) (State, error) {
-	pod, err := c.find(ctx, keyOf(owner))
-	return c.stateOf(owner, pod, c.isHidden(keyOf(owner))), err
+	pod, err := c.find(ctx, cache.MetaObjectToName(owner))
+	return c.stateOf(owner, pod, c.isHidden(cache.MetaObjectToName(owner))), err
 }
 
 // Live returns the state of the Pod of owner, read from the API server. Call it if the cache may be outdated, or
 // if somebody may have removed the label by which the cache selects Pods.
 func (c *Commands) Live(ctx context.Context, owner metav1.Object) (State, error) {
-	pod, err := c.read(ctx, keyOf(owner))
+	pod, err := c.read(ctx, cache.MetaObjectToName(owner))
 	return c.stateOf(owner, pod, true), err
 }
 
@@ -106,7 +106,7 @@ func (c *Commands) stateOf(owner metav1.Object, pod *corev1.Pod, uncached bool) 
 		return State{}
 	}
 	own := metav1.IsControlledBy(pod, owner)
-	return State{pod, keyOf(owner), own, uncached || !own, outcomeOf(pod, c.container, c.clock.Now())}
+	return State{pod, cache.MetaObjectToName(owner), own, uncached || !own, outcomeOf(pod, c.container, c.clock.Now())}
 }
 
 // find returns the Pod of the object with a key, or nil: see Observe.
@@ -140,8 +140,4 @@ func (c *Commands) read(ctx context.Context, key controller.Key) (*corev1.Pod, e
 func (c *Commands) isHidden(key controller.Key) bool {
 	_, hidden := c.hidden.Load(key)
 	return hidden
-}
-
-func keyOf(owner metav1.Object) controller.Key {
-	return controller.Key{Namespace: owner.GetNamespace(), Name: owner.GetName()}
 }

@@ -1,7 +1,6 @@
 package runonce
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -104,9 +103,7 @@ func lostOf(pod *corev1.Pod, now time.Time) (end *Ending, requeueAfter time.Dura
 	if pod.DeletionTimestamp == nil || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0 {
 		return nil, 0
 	}
-	scheduled := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
-	})
+	scheduled := pods.ConditionOf(pod, corev1.PodScheduled).Status == corev1.ConditionTrue
 	mayRun := scheduled || pod.Status.Phase == corev1.PodRunning
 	if requeueAfter = pod.DeletionTimestamp.Add(reportTime).Sub(now); mayRun && requeueAfter > 0 {
 		return nil, requeueAfter
@@ -119,31 +116,28 @@ func lostOf(pod *corev1.Pod, now time.Time) (end *Ending, requeueAfter time.Dura
 // their work.
 func isInterrupted(pod *corev1.Pod, terminated *corev1.ContainerStateTerminated) bool {
 	c := disruptionOf(pod)
-	return c != nil && !terminated.FinishedAt.Before(&c.LastTransitionTime)
+	return c.Status != "" && !terminated.FinishedAt.Before(&c.LastTransitionTime)
 }
 
 // isDeleted reports whether a Pod is being deleted, or the Pod garbage collector is about to delete it.
 func isDeleted(pod *corev1.Pod) bool {
-	c := disruptionOf(pod)
-	return pod.DeletionTimestamp != nil || c != nil && c.Reason == deletionByPodGC
+	return pod.DeletionTimestamp != nil || disruptionOf(pod).Reason == deletionByPodGC
 }
 
 // causeOf returns a colon and the reason why a Pod is being deleted, for example a drain, or "" if it is not known.
 func causeOf(pod *corev1.Pod) string {
-	if c := disruptionOf(pod); c != nil && c.Message != "" {
+	if c := disruptionOf(pod); c.Message != "" {
 		return ": " + strings.TrimRight(pods.OneLine(c.Message), ".")
 	}
 	return ""
 }
 
-// disruptionOf returns the condition DisruptionTarget of a Pod if it is True, or nil.
-func disruptionOf(pod *corev1.Pod) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-			return c
-		}
+// disruptionOf returns the condition DisruptionTarget of a Pod. It is empty unless the condition is True.
+func disruptionOf(pod *corev1.Pod) corev1.PodCondition {
+	if c := pods.ConditionOf(pod, corev1.DisruptionTarget); c.Status == corev1.ConditionTrue {
+		return c
 	}
-	return nil
+	return corev1.PodCondition{}
 }
 
 // deletionByPodGC is the reason of the condition that the Pod garbage collector sets on the Pods of a
@@ -160,11 +154,9 @@ func endTime(pod *corev1.Pod, terminated *corev1.ContainerStateTerminated) time.
 	if pod.DeletionTimestamp != nil {
 		return pod.DeletionTimestamp.Time
 	}
-	for _, condition := range pod.Status.Conditions {
-		changed := condition.LastTransitionTime
-		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && !changed.IsZero() {
-			return changed.Time
-		}
+	ready := pods.ConditionOf(pod, corev1.PodReady)
+	if ready.Status == corev1.ConditionFalse && !ready.LastTransitionTime.IsZero() {
+		return ready.LastTransitionTime.Time
 	}
 	return pod.CreationTimestamp.Time
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
@@ -40,7 +41,7 @@ func (c *Commands) Create(
 		if err != nil {
 			return State{}, err
 		}
-		key := keyOf(owner)
+		key := cache.MetaObjectToName(owner)
 		pod, err = c.client.Pods(key.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			if live, readErr := c.Live(ctx, owner); live.Pod != nil || readErr != nil {
