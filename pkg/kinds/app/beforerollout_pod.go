@@ -78,13 +78,7 @@ func desiredRunPod(app *v1alpha1.App, used contents, wanted run) *corev1.Pod {
 
 // runLabels returns the labels of the Pod that runs beforeRollout, and of its ConfigMap.
 func runLabels(app *v1alpha1.App) map[string]string {
-	labels := map[string]string{
-		"app.kubernetes.io/name":     "before-rollout",
-		"app.kubernetes.io/instance": app.Name,
-		controller.ManagedByLabel:    controller.ManagedByWindlass,
-	}
-	pods.CopyPlatformLabels(labels, app)
-	return labels
+	return pods.LabelsOf(app, "before-rollout", app.Name)
 }
 
 // runImage returns the image that runs beforeRollout.

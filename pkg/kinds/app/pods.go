@@ -133,9 +133,7 @@ func summarize(
 		}
 		into.among++
 		problem, wait := pods.ProblemOf(pod, containerName, now)
-		if wait > 0 && (requeueAfter == 0 || wait < requeueAfter) {
-			requeueAfter = wait
-		}
+		requeueAfter = pods.Earliest(requeueAfter, wait)
 		switch {
 		case problem == nil && pods.ConditionOf(pod, corev1.PodReady).Status == corev1.ConditionTrue:
 			ready++

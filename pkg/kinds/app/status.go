@@ -86,8 +86,8 @@ func (r *reconciler) setRollout(p *scope) (problems bool) {
 	app, d, autoscaler := p.app, p.applied.deployment, p.observed.autoscaler
 	found, requeueAfter := r.pods.problemsOf(app, d, r.clock.Now())
 	p.requeueAfter = requeueAfter
-	if autoscaler != nil && (requeueAfter == 0 || requeueAfter > autoscalerRecheck) {
-		p.requeueAfter = autoscalerRecheck
+	if autoscaler != nil {
+		p.requeueAfter = pods.Earliest(requeueAfter, autoscalerRecheck)
 	}
 	if stillReady(app, p.observed.deployment, d) {
 		return found != nil

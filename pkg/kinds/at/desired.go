@@ -13,7 +13,6 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/cnat"
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
@@ -75,15 +74,7 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 	return pod
 }
 
-func podLabels(at *v1.At) map[string]string {
-	labels := map[string]string{
-		"app.kubernetes.io/name":     "at",
-		"app.kubernetes.io/instance": labelValue(at.Name),
-		controller.ManagedByLabel:    controller.ManagedByWindlass,
-	}
-	pods.CopyPlatformLabels(labels, at)
-	return labels
-}
+func podLabels(at *v1.At) map[string]string { return pods.LabelsOf(at, "at", labelValue(at.Name)) }
 
 // labelValue returns a name as the value of a label. It truncates a name that is too long, and appends a
 // hash, so that different names have different values.

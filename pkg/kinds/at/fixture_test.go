@@ -156,7 +156,7 @@ func (c reconcileCase) run(t *testing.T) {
 		f.Journal.FailNext(verb, resource, err)
 	}
 	if c.startedHere {
-		f.Pipeline.Reconciler.(*reconciler).starts.begin(c.at)
+		f.Pipeline.Reconciler.(*reconciler).starts.Set(c.at.UID, *c.at.Status.StartTime, time.Hour)
 	}
 	before := f.Object()
 

@@ -5,6 +5,7 @@ package at
 import (
 	"cmp"
 
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/cache"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
@@ -50,7 +51,7 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 			image:    cmp.Or(o.DefaultImage, DefaultImage),
 			clock:    r.Clock,
 			events:   r.Events,
-			starts:   newStarts(),
+			starts:   utilcache.NewExpiringWithClock(r.Clock),
 		},
 		Tracker:    commands.Tracker,
 		Release:    commands.Release,

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
@@ -22,7 +23,8 @@ type reconciler struct {
 	image  string
 	clock  clock.PassiveClock
 	events controller.EventRecorder
-	starts *starts
+	// starts has the start times of the Ats that this process has set to Running, by their UID.
+	starts *utilcache.Expiring
 }
 
 // clockCheck is the longest RequeueAfter: timers use the monotonic clock, which stands still while a
@@ -84,7 +86,7 @@ func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
 		setFailed(at, messageMissed.Note(*at.Spec.StartingDeadlineSeconds), now)
 	default:
 		setRunning(at, now)
-		r.starts.begin(at)
+		r.starts.Set(at.UID, *at.Status.StartTime, fresh)
 	}
 	return controller.Result{}, nil
 }

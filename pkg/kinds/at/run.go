@@ -53,7 +53,7 @@ func decide(at *v1.At, pod runonce.State, now time.Time) (next step, requeueAfte
 	case pod.End != nil:
 		return decideEnded(at, pod, now)
 	case !late:
-		return stepWatch, earliest(pod.RequeueAfter, left)
+		return stepWatch, pods.Earliest(pod.RequeueAfter, left)
 	case left > -killGrace && pod.Pod.Spec.ActiveDeadlineSeconds != nil &&
 		pods.StatusOf(pod.Pod, containerName).State.Running != nil:
 		return stepWatch, left + killGrace // the kubelet ends the command
@@ -79,17 +79,9 @@ func decideEnded(at *v1.At, pod runonce.State, now time.Time) (next step, requeu
 		return stepCount, 0
 	}
 	if wait := end.Time.Add(retryDelay(at.Status.Failed)).Sub(now); wait > 0 {
-		return stepDelay, earliest(wait, left)
+		return stepDelay, pods.Earliest(wait, left)
 	}
 	return stepReplace, 0
-}
-
-// earliest returns the shorter of two delays. A delay of 0 means no delay.
-func earliest(a, b time.Duration) time.Duration {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // run takes the next step of a Running At.

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
@@ -86,7 +83,7 @@ func startsFrom(at *v1.At) time.Time {
 // finished would run the command a second time. A process that has just stored the phase Running skips the
 // check, so usually confirm sends no GET.
 func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
-	if r.starts.take(at, r.clock.Now()) {
+	if r.hasStarted(at) {
 		return nil
 	}
 	live, err := r.ats.Ats(at.Namespace).Get(ctx, at.Name, metav1.GetOptions{})
@@ -102,35 +99,15 @@ func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 	return nil
 }
 
-// starts records the Ats that this process has set to Running and whose Pod it has not tried to create yet.
-// During the time fresh after the start, confirm does not check these Ats. After that, another process may
-// have led in between.
-type starts struct {
-	mu    sync.Mutex
-	times map[types.UID]metav1.Time
-}
-
-// fresh is how long after a recorded start confirm does not check the At. It is long enough for many Ats
-// with the same schedule.
+// fresh is how long after the start of an At confirm does not check the At, if this process has stored the start. It is
+// long enough for many Ats with the same schedule. After that, another process may have led in between.
 const fresh = time.Minute
 
-func newStarts() *starts { return &starts{times: map[types.UID]metav1.Time{}} }
-
-func (s *starts) begin(at *v1.At) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := *at.Status.StartTime
-	maps.DeleteFunc(s.times, func(_ types.UID, start metav1.Time) bool { return now.Sub(start.Time) > fresh })
-	s.times[at.UID] = now
-}
-
-// take reports whether this process recorded the start of at no longer than the time fresh ago, and no Pod
-// of at has failed since. take forgets the start.
-func (s *starts) take(at *v1.At, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	start, ok := s.times[at.UID]
-	delete(s.times, at.UID)
-	return ok && at.Status.Failed == 0 && at.Status.StartTime != nil && start.Equal(at.Status.StartTime) &&
-		now.Sub(start.Time) <= fresh
+// hasStarted reports whether this process has stored the start of an At no longer than the time fresh ago, and has not
+// tried to create its Pod yet. It forgets the start.
+func (r *reconciler) hasStarted(at *v1.At) bool {
+	stored, _ := r.starts.Get(at.UID)
+	r.starts.Delete(at.UID)
+	start, ok := stored.(metav1.Time)
+	return ok && at.Status.Failed == 0 && start.Equal(at.Status.StartTime) && r.clock.Now().Sub(start.Time) <= fresh
 }

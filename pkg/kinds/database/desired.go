@@ -127,14 +127,10 @@ func desiredStatefulSet(db *v1alpha1.Database, image string) *appsv1.StatefulSet
 				RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](0)},
 			},
 			Selector: &metav1.LabelSelector{MatchLabels: selectorOf(db)},
-			Template: desiredTemplate(db, image),
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labelsOf(db), Annotations: annotationsOfPod(db)},
+				Spec:       desiredPod(db, image),
+			},
 		},
-	}
-}
-
-func desiredTemplate(db *v1alpha1.Database, image string) corev1.PodTemplateSpec {
-	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labelsOf(db), Annotations: annotationsOfPod(db)},
-		Spec:       desiredPod(db, image),
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -87,7 +88,7 @@ func declare(
 		databases: c.Windlass.WindlassV1alpha1(),
 		pods:      c.Kube.CoreV1(),
 		refusals:  controller.NewRefusals[string](r.Clock),
-		absences:  newAbsences(),
+		absences:  utilcache.NewExpiringWithClock(r.Clock),
 		connector: o.Connector,
 		users:     users,
 		events:    r.Events,

@@ -63,20 +63,15 @@ func (of logins) setIn(settings *corev1.Secret, owner string) {
 	}
 }
 
-// loginOf returns a role of the owner as the settings have it. A state that the operator never writes means loginNone.
-func loginOf(settings *corev1.Secret, owner, name string) login {
-	found := login{name: name, state: loginNone}
-	for i, role := range namesOf(owner) {
-		if role != name {
-			continue
-		}
-		switch state := loginState(settings.Data[roles[i]+stateSuffix]); state {
-		case loginPassword, loginKeep:
-			found.state, found.password = state, string(settings.Data[roles[i]+passwordSuffix])
-		case loginNone:
-		}
+// loginOf returns a role of the owner as the settings have it. prefix is the prefix of its keys. A state that the
+// operator never writes means loginNone.
+func loginOf(settings *corev1.Secret, prefix, name string) login {
+	switch state := loginState(settings.Data[prefix+stateSuffix]); state {
+	case loginPassword, loginKeep:
+		return login{name, state, string(settings.Data[prefix+passwordSuffix])}
+	default:
+		return login{name: name, state: loginNone}
 	}
-	return found
 }
 
 // loginsIn returns the logins, from the connection Secret and from the settings that were stored last, which may be
@@ -96,8 +91,8 @@ func loginsIn(owner string, connection, settings *corev1.Secret) (of logins, mov
 		of.other = login{name: before, state: loginKeep}
 		return of, true
 	}
-	for _, role := range namesOf(owner) {
-		if l := loginOf(settings, owner, role); role != name && l.state != loginNone {
+	for i, role := range namesOf(owner) {
+		if l := loginOf(settings, roles[i], role); role != name && l.state != loginNone {
 			of.other = l
 			return of, false
 		}

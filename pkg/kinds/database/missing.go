@@ -3,8 +3,6 @@ package database
 import (
 	"context"
 	"fmt"
-	"maps"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -43,40 +41,18 @@ type absence struct {
 	accepted bool
 }
 
-// absences remembers the missing Pods by the UID of their Database.
-type absences struct {
-	mu      sync.Mutex
-	missing map[types.UID]absence
-}
-
-func newAbsences() *absences { return &absences{missing: map[types.UID]absence{}} }
-
-// forgetAfter is how long absences remembers a Pod whose Database is not reconciled any more.
+// forgetAfter is how long the operator remembers the missing Pod of a Database that is not reconciled any more.
 const forgetAfter = 24 * time.Hour
 
-// begin returns the absence of the Pod of a Database, which begins now unless it is known.
-func (a *absences) begin(of types.UID, revision string, now time.Time) absence {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if known, ok := a.missing[of]; ok && known.revision == revision {
-		return known
+// absenceOf returns the absence of the Pod of a Database, which begins now unless it is known.
+func (r *reconciler) absenceOf(of types.UID, revision string, now time.Time) absence {
+	known, _ := r.absences.Get(of)
+	a, ok := known.(absence)
+	if !ok || a.revision != revision {
+		a = absence{revision: revision, since: now, next: now.Add(missingGrace)}
+		r.absences.Set(of, a, forgetAfter)
 	}
-	maps.DeleteFunc(a.missing, func(_ types.UID, old absence) bool { return now.Sub(old.next) > forgetAfter })
-	a.missing[of] = absence{revision: revision, since: now, next: now.Add(missingGrace)}
-	return a.missing[of]
-}
-
-// update replaces what is known about the Pod of a Database.
-func (a *absences) update(of types.UID, known absence) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.missing[of] = known
-}
-
-func (a *absences) end(of types.UID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.missing, of)
+	return a
 }
 
 // isAwaited reports whether the StatefulSet controller has observed a StatefulSet, and has no Pod for it.
@@ -88,11 +64,11 @@ func isAwaited(s *appsv1.StatefulSet) bool {
 // missing sets p.absence if the Pod is missing, and looks for the cause from time to time.
 func (r *reconciler) missing(ctx context.Context, p *scope) error {
 	if p.pod != nil || !isAwaited(p.statefulSet) {
-		r.absences.end(p.db.UID)
+		r.absences.Delete(p.db.UID)
 		return nil
 	}
 	now := r.clock.Now()
-	a := r.absences.begin(p.db.UID, p.statefulSet.Status.UpdateRevision, now)
+	a := r.absenceOf(p.db.UID, p.statefulSet.Status.UpdateRevision, now)
 	p.absence = &a
 	if now.Before(a.next) {
 		return nil
@@ -114,7 +90,7 @@ func (r *reconciler) missing(ctx context.Context, p *scope) error {
 	}
 	a.accepted = refusal == nil
 	a.next = now.Add(min(max(now.Sub(a.since), pods.ShortestRefusal), pods.LongestRefusal))
-	r.absences.update(p.db.UID, a)
+	r.absences.Set(p.db.UID, a, forgetAfter)
 	if a.accepted && !taken {
 		return r.retryPod(ctx, p, now)
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
 
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -19,6 +20,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 const (
@@ -46,7 +48,8 @@ type reconciler struct {
 	pods      coreclient.PodsGetter
 	// refusals remembers the refused growths of volumes, each with the desired size.
 	refusals *controller.Refusals[string]
-	absences *absences
+	// absences has the absence of each missing Pod, by the UID of its Database.
+	absences *utilcache.Expiring
 	// connector is Options.Connector.
 	connector Connector
 	// users finds the known users of the former login.
@@ -83,20 +86,12 @@ func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 		setBlocked(p.db, err)
 		return controller.Result{}, err
 	}
-	again := earliest(setProgress(p, r.clock.Now()), p.setCredentials())
+	again := pods.Earliest(setProgress(p, r.clock.Now()), p.setCredentials())
 	err = cmp.Or(p.cannotGrow, settingsProblem(p.db))
 	if err != nil {
 		setBlocked(p.db, err)
 	}
 	return controller.Result{RequeueAfter: again, Check: true}, err
-}
-
-// earliest returns the shorter of two delays. 0 means that there is none.
-func earliest(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // settingsProblem returns an error if the server could not apply settings, with which it continues to run, or nil.

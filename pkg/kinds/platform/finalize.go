@@ -40,9 +40,8 @@ func (r *reconciler) Finalize(ctx context.Context, platform *v1alpha1.Platform) 
 	}
 	if err != nil {
 		setDeleting(platform, p.components, err)
-		return controller.Result{}, err
 	}
-	return controller.Result{}, nil
+	return controller.Result{}, err
 }
 
 // releaseUnseen reads the children of Unmanaged components from the API server and releases them. The cache

@@ -4,7 +4,7 @@ import "slices"
 
 // dependencies returns the names of the components that a component depends on, directly or through others. They
 // include the name of the component itself if it is in a dependency cycle.
-func (p *plan) dependencies(f *fact) map[string]bool {
+func (p *plan) dependencies(c *component) map[string]bool {
 	found := map[string]bool{}
 	var visit func(names []string)
 	visit = func(names []string) {
@@ -15,38 +15,38 @@ func (p *plan) dependencies(f *fact) map[string]bool {
 			}
 		}
 	}
-	visit(f.edges())
+	visit(c.edges())
 	return found
 }
 
 // inOrder returns the components in topological order: it visits them in the order of the plan, each after
 // its dependencies. If there is a dependency cycle, it returns the names in the cycle instead: each
 // component depends on the next one, and the last on the first.
-func (p *plan) inOrder() (sorted []*fact, cycle []string) {
+func (p *plan) inOrder() (sorted []*component, cycle []string) {
 	const begun, done = 1, 2
-	state := map[*fact]int{}
+	state := map[*component]int{}
 	var path []string
-	var visit func(f *fact) bool
-	visit = func(f *fact) bool {
-		switch state[f] {
+	var visit func(c *component) bool
+	visit = func(c *component) bool {
+		switch state[c] {
 		case done:
 			return true
 		case begun:
-			cycle = slices.Clone(path[slices.Index(path, f.name):])
+			cycle = slices.Clone(path[slices.Index(path, c.name):])
 			return false
 		}
-		state[f], path = begun, append(path, f.name)
-		for _, name := range f.needs {
-			if g := p.listed[name]; f.listed && g != nil && !visit(g) {
+		state[c], path = begun, append(path, c.name)
+		for _, name := range c.needs {
+			if g := p.listed[name]; c.listed && g != nil && !visit(g) {
 				return false
 			}
 		}
-		state[f], path = done, path[:len(path)-1]
-		sorted = append(sorted, f)
+		state[c], path = done, path[:len(path)-1]
+		sorted = append(sorted, c)
 		return true
 	}
-	for _, f := range p.facts {
-		if !visit(f) {
+	for _, c := range p.components {
+		if !visit(c) {
 			return nil, cycle
 		}
 	}

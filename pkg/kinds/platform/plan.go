@@ -97,13 +97,13 @@ type step struct {
 	others []string
 }
 
-// plan holds the facts of all components. The facts change as the reconcile carries out steps.
+// plan holds all components. Their facts change as the reconcile carries out steps.
 type plan struct {
-	facts []*fact
-	// listed maps the name of a component in the spec to its fact. needing maps the name of a component to its
+	components []*component
+	// listed maps the name of a component in the spec to the component. needing maps the name of a component to its
 	// dependents, and needed to its dependencies.
-	listed  map[string]*fact
-	needing map[string][]*fact
+	listed  map[string]*component
+	needing map[string][]*component
 	needed  map[string][]string
 	// homeless says that nothing can be created, because the namespace cannot be used.
 	homeless bool
@@ -115,18 +115,21 @@ type plan struct {
 // created. It bounds the status, which lists these components beside the 256 components of the spec.
 const maxLeft = 64
 
-func newPlan(facts []*fact) *plan {
-	p := &plan{facts: facts, listed: map[string]*fact{}, needing: map[string][]*fact{}, needed: map[string][]string{}}
-	for _, f := range facts {
-		if f.listed {
-			p.listed[f.name] = f
+func newPlan(components []*component) *plan {
+	p := &plan{
+		components: components,
+		listed:     map[string]*component{}, needing: map[string][]*component{}, needed: map[string][]string{},
+	}
+	for _, c := range components {
+		if c.listed {
+			p.listed[c.name] = c
 		}
-		if !f.listed && f.there && f.ours {
+		if !c.listed && c.there && c.ours {
 			p.left++
 		}
-		for _, name := range f.edges() {
-			p.needing[name] = append(p.needing[name], f)
-			p.needed[f.name] = append(p.needed[f.name], name)
+		for _, name := range c.edges() {
+			p.needing[name] = append(p.needing[name], c)
+			p.needed[c.name] = append(p.needed[c.name], name)
 		}
 	}
 	return p
@@ -135,63 +138,63 @@ func newPlan(facts []*fact) *plan {
 // edges returns the components that must be removed after this one. For a Removed component they include
 // its former dependencies, so that one edit of the spec can remove a component together with its
 // dependencies.
-func (f *fact) edges() []string {
-	if f.state != v1alpha1.Removed {
-		return f.needs
+func (c *fact) edges() []string {
+	if c.state != v1alpha1.Removed {
+		return c.needs
 	}
-	all := slices.Concat(f.needs, f.had)
+	all := slices.Concat(c.needs, c.had)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
 // next decides what to do with a component.
-func (p *plan) next(f *fact) step {
-	switch f.state {
+func (p *plan) next(c *component) step {
+	switch c.state {
 	case v1alpha1.Unmanaged:
-		if f.bound && !f.going {
+		if c.bound && !c.going {
 			return step{verb: release}
 		}
 		return step{verb: leave}
 	case v1alpha1.Removed:
-		return p.nextOfRemoved(f)
+		return p.nextOfRemoved(c)
 	}
-	if f.there {
-		return p.nextOfExisting(f)
+	if c.there {
+		return p.nextOfExisting(c)
 	}
-	if slices.ContainsFunc(p.facts, func(old *fact) bool {
-		return !old.listed && old.name == f.name && old.there && old.ours
+	if slices.ContainsFunc(p.components, func(old *component) bool {
+		return !old.listed && old.name == c.name && old.there && old.ours
 	}) {
 		return step{verb: succeed}
 	}
-	return p.nextOfMissing(f, keep)
+	return p.nextOfMissing(c, keep)
 }
 
 // nextOfMissing decides what to do with a Managed component without a child. create is the step that creates
 // the child.
-func (p *plan) nextOfMissing(f *fact, create verb) step {
-	switch unmet := p.unmet(f); {
+func (p *plan) nextOfMissing(c *component, create verb) step {
+	switch unmet := p.unmet(c); {
 	case p.homeless:
 		return step{verb: blocked}
 	case p.left > maxLeft:
 		return step{verb: crowded}
 	case len(unmet) > 0:
 		return step{queue, unmet}
-	case !f.announced:
+	case !c.announced:
 		return step{verb: announce}
 	}
 	return step{verb: create}
 }
 
-func (p *plan) nextOfRemoved(f *fact) step {
+func (p *plan) nextOfRemoved(c *component) step {
 	switch {
-	case !f.there || !f.ours:
+	case !c.there || !c.ours:
 		return step{verb: leave}
-	case f.going:
+	case c.going:
 		return step{verb: await}
-	case !f.bound:
+	case !c.bound:
 		return step{verb: reclaim}
 	}
-	if holders := p.holders(f); len(holders) > 0 {
+	if holders := p.holders(c); len(holders) > 0 {
 		return step{hold, holders}
 	}
 	return step{verb: remove}
@@ -200,25 +203,25 @@ func (p *plan) nextOfRemoved(f *fact) step {
 // unmet returns the dependencies that a component waits for: dependencies that are not Ready, are Removed
 // or are not in the spec, and Managed dependencies whose name belongs to an object of a user. If there is no
 // such dependency, unmet returns the result of unfinished.
-func (p *plan) unmet(f *fact) []string {
-	unmet := slices.DeleteFunc(slices.Clone(f.needs), func(name string) bool {
+func (p *plan) unmet(c *component) []string {
+	unmet := slices.DeleteFunc(slices.Clone(c.needs), func(name string) bool {
 		g := p.listed[name]
 		return g != nil && g.state != v1alpha1.Removed && g.ready && (g.ours || g.state == v1alpha1.Unmanaged)
 	})
 	if len(unmet) > 0 {
 		return unmet
 	}
-	return p.unfinished(f)
+	return p.unfinished(c)
 }
 
 // holders returns the components that must be deleted before this one, because they depend on it: Removed
 // components, and Managed components unless the spec replaces this one with a component of another kind.
 // Components in a dependency cycle, which several edits of the spec can cause, do not hold each other.
-func (p *plan) holders(f *fact) (names []string) {
-	inCycle := p.dependencies(f) // every dependent that f depends on
-	for _, g := range p.needing[f.name] {
+func (p *plan) holders(c *component) (names []string) {
+	inCycle := p.dependencies(c) // every dependent that c depends on
+	for _, g := range p.needing[c.name] {
 		holds := g.there && g.ours && g.state != v1alpha1.Unmanaged && !inCycle[g.name]
-		if holds && (g.state == v1alpha1.Removed || f.listed || p.listed[f.name] == nil) {
+		if holds && (g.state == v1alpha1.Removed || c.listed || p.listed[c.name] == nil) {
 			names = append(names, g.name)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-type facts = []*fact
+type facts = []*component
 
 // Observed states of a component.
 var (
@@ -25,44 +25,44 @@ var (
 
 // managedFact returns a Managed component that depends on the components needs. The spec and the status
 // list it.
-func managedFact(name string, observed fact, needs ...string) *fact {
+func managedFact(name string, observed fact, needs ...string) *component {
 	observed.name = name
 	observed.state = v1alpha1.Managed
 	observed.needs = needs
 	observed.listed = true
 	observed.announced = true
-	return &observed
+	return &component{fact: observed}
 }
 
 // unmanagedFact returns an Unmanaged component.
-func unmanagedFact(name string, observed fact, needs ...string) *fact {
+func unmanagedFact(name string, observed fact, needs ...string) *component {
 	f := managedFact(name, observed, needs...)
 	f.state = v1alpha1.Unmanaged
 	return f
 }
 
 // removedFact returns a Removed component.
-func removedFact(name string, observed fact, needs ...string) *fact {
+func removedFact(name string, observed fact, needs ...string) *component {
 	f := managedFact(name, observed, needs...)
 	f.state = v1alpha1.Removed
 	return f
 }
 
 // droppedFact returns a component that is no longer in the spec, or has another kind there.
-func droppedFact(name string, observed fact, needs ...string) *fact {
+func droppedFact(name string, observed fact, needs ...string) *component {
 	f := removedFact(name, observed, needs...)
 	f.listed = false
 	return f
 }
 
 // unannounced returns a component that the status does not list.
-func unannounced(f *fact) *fact {
+func unannounced(f *component) *component {
 	f.announced = false
 	return f
 }
 
 // recorded returns f with needs as the dependencies that an annotation of its child records.
-func recorded(f *fact, needs ...string) *fact {
+func recorded(f *component, needs ...string) *component {
 	f.had = needs
 	return f
 }
@@ -248,7 +248,7 @@ func TestPlanStartsNothingWithoutNamespace(t *testing.T) {
 	})
 	p.homeless = true
 	var got []verb
-	for _, f := range p.facts {
+	for _, f := range p.components {
 		got = append(got, p.next(f).verb)
 	}
 	controllertest.Equal(t, "next", []verb{blocked, keep, remove, release}, got)
@@ -312,19 +312,19 @@ func FuzzPlanRemovesEveryComponent(f *testing.F) {
 	f.Add([]byte{0x12, 0x23, 0x31, 0x14})
 	f.Fuzz(func(t *testing.T, edges []byte) {
 		const n = 8
-		facts := make([]*fact, n)
-		for i := range facts {
-			facts[i] = &fact{
+		all := make(facts, n)
+		for i := range all {
+			all[i] = &component{fact: fact{
 				name: string(rune('a' + i)), listed: i%2 == 0, state: v1alpha1.Removed, there: true, ours: true, bound: true,
-			}
+			}}
 		}
 		for _, e := range edges {
-			from, to := facts[e>>4%n], facts[e&0xf%n]
+			from, to := all[e>>4%n], all[e&0xf%n]
 			from.needs = append(from.needs, to.name)
 		}
 		var reaches [n][n]bool // also indirectly
-		for i, f := range facts {
-			for j, g := range facts {
+		for i, f := range all {
+			for j, g := range all {
 				reaches[i][j] = slices.Contains(f.needs, g.name)
 			}
 		}
@@ -335,17 +335,17 @@ func FuzzPlanRemovesEveryComponent(f *testing.F) {
 				}
 			}
 		}
-		p := newPlan(facts)
+		p := newPlan(all)
 		for range n {
-			var removed []*fact
-			for _, f := range facts {
+			var removed facts
+			for _, f := range all {
 				if p.next(f).verb == remove {
 					removed = append(removed, f)
 				}
 			}
 			for _, f := range removed {
-				for j, g := range facts {
-					if g.there && g != f && slices.Contains(g.needs, f.name) && !reaches[slices.Index(facts, f)][j] {
+				for j, g := range all {
+					if g.there && g != f && slices.Contains(g.needs, f.name) && !reaches[slices.Index(all, f)][j] {
 						t.Fatalf("%s is removed before %s, which depends on it", f.name, g.name)
 					}
 				}
@@ -354,7 +354,7 @@ func FuzzPlanRemovesEveryComponent(f *testing.F) {
 				f.there = false
 			}
 		}
-		for _, f := range facts {
+		for _, f := range all {
 			if f.there {
 				t.Fatalf("%s is never removed", f.name)
 			}

@@ -63,17 +63,9 @@ func (r *reconciler) newScope(ctx context.Context, platform *v1alpha1.Platform) 
 	if p.components, err = r.look(ctx, p); err != nil {
 		return nil, err
 	}
-	facts, of := make([]*fact, len(p.components)), map[*fact]*component{}
-	for i, c := range p.components {
-		facts[i], of[&c.fact] = &c.fact, c
-	}
-	p.plan = newPlan(facts)
-	sorted, cycle := p.plan.inOrder()
-	if cycle != nil {
-		p.cycle, sorted = cycle, facts // the order does not matter, because no component is created
-	}
-	for _, f := range sorted {
-		p.ordered = append(p.ordered, of[f])
+	p.plan = newPlan(p.components)
+	if p.ordered, p.cycle = p.plan.inOrder(); p.cycle != nil {
+		p.ordered = p.components // the order does not matter, because no component is created
 	}
 	return p, nil
 }
@@ -116,10 +108,10 @@ func (r *reconciler) check(p *scope) error {
 			return controller.Stalled(messageEmpty.Error(strconv.Quote(string(spec.Name))), 0)
 		}
 	}
-	for _, f := range p.plan.facts {
-		for _, name := range f.needs {
-			if f.listed && p.plan.listed[name] == nil {
-				return controller.Stalled(messageUnknown.Error(strconv.Quote(f.name), strconv.Quote(name)), 0)
+	for _, c := range p.components {
+		for _, name := range c.needs {
+			if c.listed && p.plan.listed[name] == nil {
+				return controller.Stalled(messageUnknown.Error(strconv.Quote(c.name), strconv.Quote(name)), 0)
 			}
 		}
 	}
@@ -133,7 +125,7 @@ func (r *reconciler) check(p *scope) error {
 func (r *reconciler) carryOut(ctx context.Context, p *scope) error {
 	var errs []error
 	for _, c := range p.ordered {
-		c.step = p.plan.next(&c.fact)
+		c.step = p.plan.next(c)
 		err := r.do(ctx, p, c)
 		if err == nil {
 			continue

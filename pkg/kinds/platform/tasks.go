@@ -21,22 +21,22 @@ import (
 // except while a task has to run again: the task itself is deleted in its place in the order, and the
 // components that depend on it stay as they are until the new run has succeeded. The decision is the same
 // whichever write of a rerun was the last one: a task that is missing, runs or has failed is not finished.
-func (p *plan) nextOfExisting(f *fact) step {
-	tasks := p.unfinished(f)
+func (p *plan) nextOfExisting(c *component) step {
+	tasks := p.unfinished(c)
 	switch {
-	case f.going && f.ours && f.changed:
+	case c.going && c.ours && c.changed:
 		return step{verb: await}
-	case f.going || !f.ours || !f.changed && len(tasks) == 0:
+	case c.going || !c.ours || !c.changed && len(tasks) == 0:
 		return step{verb: keep}
-	case !f.bound:
+	case !c.bound:
 		return step{verb: reclaim}
-	case !f.changed:
+	case !c.changed:
 		return step{stay, tasks}
-	case f.running:
+	case c.running:
 		return step{verb: finish}
 	}
-	next := p.nextOfMissing(f, rerun)
-	if next.verb == rerun && !f.noted {
+	next := p.nextOfMissing(c, rerun)
+	if next.verb == rerun && !c.noted {
 		return step{verb: note}
 	}
 	return next
@@ -44,14 +44,14 @@ func (p *plan) nextOfExisting(f *fact) step {
 
 // unfinished returns the names of the Managed tasks that a component depends on, directly or through other
 // components, and whose command has not succeeded with the current spec.
-func (p *plan) unfinished(f *fact) (names []string) {
-	if !slices.ContainsFunc(p.facts, isUnfinished) {
+func (p *plan) unfinished(c *component) (names []string) {
+	if !slices.ContainsFunc(p.components, isUnfinished) {
 		return nil
 	}
-	seen := map[string]bool{f.name: true}
-	var visit func(f *fact)
-	visit = func(f *fact) {
-		for _, name := range f.needs {
+	seen := map[string]bool{c.name: true}
+	var visit func(c *component)
+	visit = func(c *component) {
+		for _, name := range c.needs {
 			g := p.listed[name]
 			if g == nil || seen[name] {
 				continue
@@ -63,12 +63,12 @@ func (p *plan) unfinished(f *fact) (names []string) {
 			visit(g)
 		}
 	}
-	visit(f)
+	visit(c)
 	return names
 }
 
-func isUnfinished(f *fact) bool {
-	return f.task && f.listed && f.state == v1alpha1.Managed && (!f.ready || !f.ours)
+func isUnfinished(c *component) bool {
+	return c.task && c.listed && c.state == v1alpha1.Managed && (!c.ready || !c.ours)
 }
 
 // specAnnotation on the child of a task has a digest of the spec for which the operator created the child. If

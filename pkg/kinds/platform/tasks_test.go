@@ -143,7 +143,7 @@ func TestNextOfTasks(t *testing.T) {
 	}
 	homeless := newPlan(facts{managedFact("job", changed)})
 	homeless.homeless = true
-	controllertest.Equal(t, "next without a namespace", blocked, homeless.next(homeless.facts[0]).verb)
+	controllertest.Equal(t, "next without a namespace", blocked, homeless.next(homeless.components[0]).verb)
 }
 
 func TestHasChanged(t *testing.T) {

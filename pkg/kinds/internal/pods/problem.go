@@ -217,3 +217,12 @@ func ConditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondit
 	}
 	return corev1.PodCondition{}
 }
+
+// Earliest returns the shorter of two delays after which time alone can change a result. A delay of 0 means that time
+// alone cannot.
+func Earliest(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -78,8 +78,8 @@ type State struct {
 // Recheck returns how long the owner waits for the next reconcile, at most lookAgain if the Pod is Unwatched.
 // requeueAfter is the time after which the owner has something to do, or 0.
 func (s State) Recheck(requeueAfter time.Duration) time.Duration {
-	if s.Unwatched && (requeueAfter == 0 || requeueAfter > lookAgain) {
-		return lookAgain
+	if s.Unwatched {
+		return pods.Earliest(requeueAfter, lookAgain)
 	}
 	return requeueAfter
 }
