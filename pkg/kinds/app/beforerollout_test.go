@@ -340,9 +340,10 @@ func TestRunPodIsLikePodsOfApp(t *testing.T) {
 	controllertest.Equal(t, "security context", its.SecurityContext, ours.SecurityContext)
 	controllertest.Equal(t, "security context of the Pod", template.SecurityContext, pod.Spec.SecurityContext)
 	controllertest.Equal(t, "account", "web", pod.Spec.ServiceAccountName)
+	controllertest.Equal(t, "grace period", nil, pod.Spec.TerminationGracePeriodSeconds)
 	controllertest.Equal(t, "image", "web:1", ours.Image)
 	controllertest.Equal(t, "command", []string{"migrate"}, ours.Command)
-	if ours.ReadinessProbe != nil || len(ours.Ports) > 0 || ours.Args != nil {
+	if ours.ReadinessProbe != nil || ours.Lifecycle != nil || len(ours.Ports) > 0 || ours.Args != nil {
 		t.Errorf("the container is %+v", ours)
 	}
 	for name, value := range selectorOf(app) {

@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,10 +10,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	ktesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -108,40 +105,6 @@ func TestRejectedChildLeavesOtherChildrenApplied(t *testing.T) {
 			controllertest.Equal(t, "writes", append(want, updateStatus), r.Writes)
 		})
 	}
-}
-
-// TestAllRejectedChildrenAreReported rejects two children.
-func TestAllRejectedChildrenAreReported(t *testing.T) {
-	f := readyFixture(t, withAllChildren)
-	f.Change(func(app *v1alpha1.App) { kindtest.MakeComponent(app, "shop", "web") })
-	kindtest.Change(f.Cluster, "default", "web", func(b *policyv1.PodDisruptionBudget) {
-		b.OwnerReferences, b.Annotations = nil, nil
-	})
-	f.Journal.FailNext("patch", "ingresses", apierrors.NewInvalid(schema.GroupKind{Kind: "Ingress"}, "web", nil))
-	r := f.Reconcile()
-	controllertest.ErrorContains(t,
-		`updating Ingress default/web: Ingress "web" is invalid; PodDisruptionBudget default/web already exists`, r.Err)
-	conditions := controllertest.Conditions(f.Object())
-	for _, kind := range []string{"Ready=False NameConflict", "Degraded=True NameConflict", "Stalled=True NameConflict"} {
-		if !slices.ContainsFunc(conditions, func(c string) bool {
-			return strings.HasPrefix(c, kind) && strings.Contains(c, "is invalid; ")
-		}) {
-			t.Errorf("no condition %s with both messages in %q", kind, conditions)
-		}
-	}
-}
-
-// TestUnavailableServerGetsOneRequest counts the requests for children while the API server answers 503 to all.
-func TestUnavailableServerGetsOneRequest(t *testing.T) {
-	f := newFixture(t, example(withAllChildren), secret("db-credentials"))
-	f.Observe()
-	requests := 0
-	f.Kube.PrependReactor("create", "*", func(ktesting.Action) (bool, runtime.Object, error) {
-		requests++
-		return true, nil, apierrors.NewServiceUnavailable("shutting down")
-	})
-	controllertest.ErrorContains(t, "shutting down", f.ReconcileAsCached().Err)
-	controllertest.Equal(t, "requests", 1, requests)
 }
 
 // TestConfigMapIsDeletedAfterDeploymentNoLongerMountsIt removes the files from a Ready App.

@@ -64,11 +64,3 @@ func TestRolloutLosesNoRequest(t *testing.T) {
 		})
 	}
 }
-
-func TestBeforeRolloutEndsWithoutDelay(t *testing.T) {
-	pod := desiredRunPod(example(withMigration), nil, run{"t", "c"}).Spec
-	grace, lifecycle := pod.TerminationGracePeriodSeconds, pod.Containers[0].Lifecycle
-	if grace != nil || lifecycle != nil {
-		t.Errorf("the grace period is %v and the lifecycle is %v, want none", grace, lifecycle)
-	}
-}

@@ -68,6 +68,7 @@ func rollingFixture(t testing.TB, changes ...func(*v1alpha1.App)) fixture {
 }
 
 func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
+	injected := kindtest.InjectedPods(containerName, time.Now())["an injected init container that crashes"]
 	for name, c := range map[string]struct {
 		status          corev1.PodStatus
 		reason, message string
@@ -78,15 +79,14 @@ func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 			"the image web:1 was not found in its registry. 1 of 1 new Pods have a problem; 0 Pods are ready. See " +
 				"`kubectl describe pod -n default web-1-a`.", "Failed",
 		},
-		"an image that runs as root": {
-			container(waits("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"),
-				corev1.ContainerState{}, 0), "CreateContainerConfigError",
-			"container has runAsNonRoot and image will run as root. 1 of 1 new Pods", "Failed",
-		},
 		"a container that crashes": {
 			container(waits("CrashLoopBackOff", ""), crashed("starting\npanic: no DATABASE_URL\n"), 4), "CrashLoopBackOff",
 			"the container ended with exit code 3. 1 of 1 new Pods have a problem; 0 Pods are ready. See `kubectl " +
 				"logs -n default web-1-a --previous`. The last line of its log: panic: no DATABASE_URL", "Failed",
+		},
+		"an injected container that crashes": {
+			injected.Status, "CrashLoopBackOff", injected.Problem + ". 1 of 1 new Pods have a problem; 0 Pods are ready. See " +
+				"`kubectl logs -n default web-1-a --previous -c mesh`. " + injected.Words, "Failed",
 		},
 		"an unschedulable Pod": {
 			corev1.PodStatus{
@@ -112,30 +112,6 @@ func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 				!strings.Contains(r.Events[0], c.message) {
 				t.Errorf("the events are %q, wanted a Warning %s with %q", r.Events, c.reason, c.message)
 			}
-			controllertest.Equal(t, "writes of the next reconcile", nil, f.Reconcile().Writes)
-		})
-	}
-}
-
-func TestAppNamesInjectedContainer(t *testing.T) {
-	start := time.Now().Truncate(time.Second)
-	for name, c := range kindtest.InjectedPods(containerName, start) {
-		t.Run(name, func(t *testing.T) {
-			f := rollingFixture(t)
-			f.Clock.SetTime(start)
-			f.Store(podOf(f.deployment(), "web-1-a", c.Status))
-			f.Reconcile()
-			app := f.Object()
-			ready := conditions.Find(app.Status.Conditions, conditions.Ready)
-			controllertest.Equal(t, "reason", c.Reason, ready.Reason)
-			controllertest.Equal(t, "Degraded", true, conditions.IsTrue(app.Status.Conditions, conditions.Degraded))
-			for _, part := range []string{c.Problem + ". 1 of 1 new Pods have a problem", c.Words} {
-				if !strings.Contains(ready.Message, part) {
-					t.Errorf("the message is %q, wanted %q in it", ready.Message, part)
-				}
-			}
-			crashes := c.Reason == "CrashLoopBackOff"
-			controllertest.Equal(t, "names the log", crashes, strings.Contains(ready.Message, "--previous -c mesh`"))
 			controllertest.Equal(t, "writes of the next reconcile", nil, f.Reconcile().Writes)
 		})
 	}

@@ -55,13 +55,6 @@ func TestReconcilePendingAt(t *testing.T) {
 			at: example(pending), result: controller.Continue(), writes: []string{updateStatus}, events: []string{runningEvent},
 			status: runningStatus(), conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
 		},
-		"an At whose scheduled time is long past runs now": {
-			at: example(withSchedule("1999-01-01T00:00:00Z")), result: controller.Continue(), writes: []string{
-				updateStatus,
-			}, events: []string{runningEvent},
-			status:     runningStatus(scheduledAt(time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC))),
-			conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
-		},
 		"an At that is newer than the cached one is not started": {
 			at: example(pending), unobserved: func(f fixture) { f.Change(touchAt) },
 			err:    "writing the status of At default/example",
@@ -87,11 +80,6 @@ func TestReconcilePendingAt(t *testing.T) {
 			at: example(withPhase(v1.AtPending), withSchedule("2030-02-10T13:00:00Z")), result: checkClock,
 			writes: []string{updateStatus}, events: []string{"Normal Scheduled default/example: " + message1pm},
 			status: scheduledStatus(noon.Add(time.Hour)), conditions: progressingConditions("Scheduled", message1pm),
-		},
-		"an At in an unknown phase is treated as Pending": {
-			at: example(withPhase("Sleeping")), now: -time.Hour, result: checkClock, writes: []string{updateStatus},
-			events: []string{scheduledEvent},
-			status: pendingStatus(), conditions: progressingConditions("Scheduled", scheduledMessage),
 		},
 	})
 }
@@ -126,12 +114,6 @@ func TestSuspension(t *testing.T) {
 			events: []string{scheduledEvent}, status: pendingStatus(),
 			conditions: progressingConditions("Scheduled", scheduledMessage),
 		},
-		"a resumed At runs after its scheduled time": {
-			at: example(withSuspend(true), pending, withSuspend(false)), now: time.Hour, result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{runningEvent},
-			status:     runningStatus(startedAt(noon.Add(time.Hour))),
-			conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
-		},
 		"a resumed At fails past its starting deadline": {
 			at: example(withSuspend(true), pending, withSuspend(false), withStartingDeadline(5)), now: time.Hour,
 			result: controller.Continue(),
@@ -140,11 +122,6 @@ func TestSuspension(t *testing.T) {
 			},
 			status:     doneStatus(neverStarted, completedAt(noon.Add(time.Hour))),
 			conditions: failedConditions("DeadlineExceeded", startingDeadlineMessage),
-		},
-		"a suspended At whose command has started completes": {
-			at: example(running, withSuspend(true)), pod: pod(exited(0)), now: time.Hour, result: controller.Continue(),
-			writes: []string{updateStatus}, events: []string{succeededEvent}, status: doneStatus(exitCode(0)),
-			conditions: completeConditions(exit0Message),
 		},
 	})
 }
@@ -164,12 +141,6 @@ func TestStartingDeadline(t *testing.T) {
 			events:     []string{"Warning DeadlineExceeded default/example: " + startingDeadlineMessage},
 			status:     doneStatus(neverStarted, completedAt(noon.Add(5*time.Second))),
 			conditions: failedConditions("DeadlineExceeded", startingDeadlineMessage),
-		},
-		"the longest starting deadline never passes": {
-			at: example(withStartingDeadline(math.MaxInt64)), now: 200 * 365 * 24 * time.Hour,
-			result: controller.Continue(), writes: []string{updateStatus},
-			events: []string{runningEvent}, status: runningStatus(startedAt(noon.Add(200 * 365 * 24 * time.Hour))),
-			conditions: progressingConditions("Running", runningMessage), next: []string{createPod},
 		},
 		"an At whose start is stored ignores its starting deadline": {
 			at: example(running, withStartingDeadline(5)), now: fresh, startedHere: true, writes: []string{createPod},

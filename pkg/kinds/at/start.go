@@ -83,7 +83,7 @@ func startsFrom(at *v1.At) time.Time {
 // finished would run the command a second time. A process that has just stored the phase Running skips the
 // check, so usually confirm sends no GET.
 func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
-	if r.hasStarted(at) {
+	if r.takeStart(at) {
 		return nil
 	}
 	live, err := r.ats.Ats(at.Namespace).Get(ctx, at.Name, metav1.GetOptions{})
@@ -103,9 +103,9 @@ func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 // long enough for many Ats with the same schedule. After that, another process may have led in between.
 const fresh = time.Minute
 
-// hasStarted reports whether this process has stored the start of an At no longer than the time fresh ago, and has not
-// tried to create its Pod yet. It forgets the start.
-func (r *reconciler) hasStarted(at *v1.At) bool {
+// takeStart reports whether this process has stored the start of an At no longer than the time fresh ago, and no Pod of
+// the At has failed since. takeStart forgets the start: it returns true for the first attempt to create the Pod alone.
+func (r *reconciler) takeStart(at *v1.At) bool {
 	stored, _ := r.starts.Get(at.UID)
 	r.starts.Delete(at.UID)
 	start, ok := stored.(metav1.Time)

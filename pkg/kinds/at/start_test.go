@@ -68,11 +68,6 @@ func TestReconcileStartsPod(t *testing.T) {
 			},
 			conditions: stalledConditions("NameConflict", conflict("nobody")), next: []string{createPod},
 		},
-		"a Pod of a Job causes a name conflict": {
-			at: example(running), pod: pod(ownedByOther("Job", "backup"), released), err: conflict("Job backup"),
-			writes: []string{updateStatus}, events: []string{"Warning NameConflict default/example: " + conflict("Job backup")},
-			conditions: stalledConditions("NameConflict", conflict("Job backup")),
-		},
 		"the deletion of a Pod of an earlier At is awaited": {
 			at: example(running), pod: pod(ownedByOther("At", "example"), unlabelled), startedHere: true,
 			reads: []string{getPod, getAt}, err: earlier,

@@ -40,13 +40,6 @@ func TestReconcileRunningAt(t *testing.T) {
 			},
 			events: []string{succeededEvent}, status: doneStatus(exitCode(0)), conditions: completeConditions(exit0Message),
 		},
-		"a Pod that fails makes the At fail with the exit code": {
-			at: example(running), now: time.Hour, pod: pod(exited(3)), result: controller.Continue(), writes: []string{
-				updateStatus,
-			},
-			events: backoffLimitEvents(exit3Message), status: doneStatus(failedPods(1), exitCode(3)),
-			conditions: failedConditions("BackoffLimitExceeded", exit3Message),
-		},
 		"a running Pod without its finalizer gets it again": {
 			at: example(running), now: time.Hour, pod: pod(released), writes: []string{patchPod},
 		},
@@ -78,13 +71,6 @@ func TestReconcileRunningAt(t *testing.T) {
 			conditions: failedConditions("BackoffLimitExceeded", exit3Message+" The last line of its log: ERROR: no "+
 				"table orders"),
 		},
-		"an At of v1alpha1 without a start time gets the current time": {
-			at: example(withPhase(v1.AtRunning)), now: time.Hour, pod: pod(), writes: []string{
-				updateStatus,
-			}, events: []string{runningEvent},
-			status:     runningStatus(neverScheduled, startedAt(noon.Add(time.Hour))),
-			conditions: progressingConditions("Running", runningMessage),
-		},
 	})
 }
 
@@ -92,10 +78,6 @@ func TestActiveDeadline(t *testing.T) {
 	exceeded := []string{"Warning DeadlineExceeded default/example: " + activeDeadlineMessage}
 	conditions := failedConditions("DeadlineExceeded", activeDeadlineMessage)
 	runCases(t, map[string]reconcileCase{
-		"an exceeded deadline deletes the observed Pod": {
-			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(), result: controller.Continue(),
-			writes: []string{deletePod, updateStatus}, events: exceeded, status: doneStatus(), conditions: conditions,
-		},
 		"a Pod that the kubelet ended at the deadline is kept with its log": {
 			at: example(running, withActiveDeadline(60), withBackoffLimit(3)), now: 80 * time.Second,
 			pod: pod(exited(137), withLog("still migrating"), endedByDeadline), result: controller.Continue(),
@@ -160,24 +142,10 @@ func TestReconcileFailedPodWithRetriesLeft(t *testing.T) {
 			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3), terminating),
 			writes: []string{patchPod}, next: []string{createPod},
 		},
-		"a Pod that somebody deletes counts as a failure": {
-			at: example(running, withBackoffLimit(1)), now: time.Hour, pod: pod(exited(143), terminating),
-			result: controller.Continue(), writes: []string{updateStatus},
-			events: []string{"Warning PodDeleted default/example: " + deletedMessage + " " + retryingMessage, retryingEvent},
-			status: runningStatus(failedPods(1), exitCode(143)), conditions: conditions, next: []string{patchPod},
-		},
 		"a failed Pod that has just changed is read again before it is deleted": {
 			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3)),
 			unobserved: func(f fixture) { f.changePod(touchPod) },
 			writes:     []string{patchPod}, err: conflictError, next: []string{patchPod, deletePod},
-		},
-		"a failed Pod that cannot be deleted is reported": {
-			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(3), released),
-			fail:   map[string]error{"delete pods": errNoResponse},
-			writes: []string{deletePod, updateStatus}, err: deletePodError, events: []string{
-				"Warning ReconcileError default/example: " + deletePodError,
-			},
-			conditions: erroredConditions("Retrying", retryingMessage, deletePodError), next: []string{deletePod, updateStatus},
 		},
 		"the failure of the second Pod is counted as the second": {
 			at: example(withBackoffLimit(1), retrying(1)), now: time.Hour, pod: pod(exited(4), withAttempt("1")),
@@ -204,19 +172,10 @@ func TestReconcileFinishedAt(t *testing.T) {
 		return lines
 	}
 	runCases(t, map[string]reconcileCase{
-		"a finished At with its Pod does not change": {
-			at: example(succeeded), now: time.Hour, pod: pod(exited(0), released),
-		},
 		"an At is Ready again after an earlier error of its deletion": {
 			at: example(succeeded, undeletable), now: time.Hour, writes: []string{updateStatus},
 			events:     []string{"Normal CommandSucceeded default/example: " + endedMessage},
 			conditions: completeConditions(endedMessage),
-		},
-		"a finished At without its Pod does not change": {
-			at: example(succeeded), now: time.Hour,
-		},
-		"a failed At stays Degraded and Stalled": {
-			at: example(failed), now: time.Hour, pod: pod(exited(3), released),
 		},
 		"a Pod that an outdated process created is deleted": {
 			at: example(failed), now: time.Hour, pod: pod(), writes: []string{patchPod, deletePod},

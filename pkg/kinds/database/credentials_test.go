@@ -34,21 +34,10 @@ func TestPassword(t *testing.T) {
 				createSecret, patchSecret,
 			},
 		},
-		"the password stays if the owner reference is removed": {
-			changeSecret: func(s *corev1.Secret) { s.OwnerReferences = nil }, writes: []string{patchSecret},
-		},
 		"the password stays if the uri is changed": {
 			changeSecret: func(s *corev1.Secret) { s.Data[credentials.KeyURI] = []byte("theirs") }, writes: []string{
 				patchSecret,
 			},
-		},
-		"the password stays if all other keys are removed": {
-			changeSecret: func(s *corev1.Secret) {
-				s.Data = map[string][]byte{credentials.KeyPassword: s.Data[credentials.KeyPassword]}
-			}, writes: []string{patchSecret},
-		},
-		"the password stays if a key is added": {
-			changeSecret: func(s *corev1.Secret) { s.Data["more"] = []byte("theirs") }, writes: []string{patchSecret},
 		},
 		"a password that somebody sets goes to the settings": {
 			changeSecret: func(s *corev1.Secret) { s.Data[credentials.KeyPassword] = []byte("theirs") },

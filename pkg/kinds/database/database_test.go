@@ -74,10 +74,6 @@ func TestReconcileVolume(t *testing.T) {
 				c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
 			}, stopped: true, writes: []string{updateStatus}, size: "1Gi", reason: "Starting",
 		},
-		"a refused growth is reported, and the claim keeps its size": {
-			change: withSize("2Gi"), refuse: refusedGrowth, writes: []string{patchClaim, updateStatus}, size: "1Gi",
-			reason: "StorageCannotGrow", err: "the class does not allow it",
-		},
 		"a refused growth does not stop the next steps": {
 			change: func(db *v1alpha1.Database) { withSize("2Gi")(db); withImage("postgres:17.6")(db) }, refuse: refusedGrowth,
 			writes: []string{patchClaim, patchStatefulSet, updateStatus}, size: "1Gi", reason: "StorageCannotGrow",
@@ -86,10 +82,6 @@ func TestReconcileVolume(t *testing.T) {
 		"another storage class is reported, and the claim keeps its class": {
 			change: withClass("fast"), writes: []string{updateStatus}, size: "1Gi", reason: "StorageClassMismatch",
 			err: `"fast"`,
-		},
-		"a claim of another storage class does not grow": {
-			change: func(db *v1alpha1.Database) { withSize("2Gi")(db); withClass("fast")(db) },
-			writes: []string{updateStatus}, size: "1Gi", reason: "StorageClassMismatch", err: `"fast"`,
 		},
 		"a requested size shrinks while it exceeds the capacity": {
 			change: withSize("2Gi"), changeClaim: requesting("1Ti"), writes: []string{

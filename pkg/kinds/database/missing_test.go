@@ -65,10 +65,6 @@ func TestDatabaseSaysWhyPodIsMissing(t *testing.T) {
 	}{
 		"a quota that is used up": {forbiddenPod("exceeded quota: small, requested: pods=1"), "PodRefused",
 			forbidden + `exceeded quota: small, requested: pods=1. Raise the quota, or wait until other Pods end` + retry},
-		"a quota that requires limits": {forbiddenPod("failed quota: small: must specify limits.memory"), "PodRefused",
-			forbidden + `failed quota: small: must specify limits.memory. ` + resources + retry},
-		"a LimitRange": {forbiddenPod("minimum memory usage per Container is 1Gi, but request is 256Mi"), "PodRefused",
-			forbidden + `minimum memory usage per Container is 1Gi, but request is 256Mi. ` + resources + retry},
 		"a LimitRange whose default makes the Pod invalid": {
 			apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "shop-0", field.ErrorList{
 				field.Invalid(field.NewPath("spec", "containers").Index(0).Child("resources", "requests"), "1Gi",
@@ -78,15 +74,9 @@ func TestDatabaseSaysWhyPodIsMissing(t *testing.T) {
 				`less than or equal to memory limit of 512Mi. ` +
 				resources + retry,
 		},
-		"Pod Security": {forbiddenPod(`violates PodSecurity "restricted:latest": seccompProfile`), "PodRefused",
-			forbidden + `violates PodSecurity "restricted:latest": seccompProfile. Ask the administrator of the ` +
-				`namespace which Pods are allowed` + retry},
 		"a webhook that does not answer": {apierrors.NewInternalError(errors.New(hook)), "PodRefused",
 			rejects + "Internal error occurred: " + hook + ". Ask the administrator of the cluster to repair the " +
 				"admission webhook" + retry},
-		"a webhook without dry runs": {
-			apierrors.NewBadRequest(`admission webhook "pods.example.com" does not support dry run`), "PodMissing", look,
-		},
 		"a policy for the StatefulSet's user": {nil, "PodMissing", look},
 		"another Pod that has the name": {
 			apierrors.NewAlreadyExists(corev1.Resource("pods"), "shop-0"), "PodMissing", taken,

@@ -205,13 +205,6 @@ func TestServerIsLookedAtOncePerChange(t *testing.T) {
 	looks("after a restart of the operator", 2)
 }
 
-func TestPodIsNotNotifiedTwice(t *testing.T) {
-	f, _ := running(t)
-	f.Change(workMem("8MB"))
-	controllertest.Equal(t, "writes", []string{patchSettings, patchPod, updateStatus}, f.Reconcile().Writes)
-	controllertest.Equal(t, "writes of the next reconcile", nil, f.Reconcile().Writes)
-}
-
 // TestPodIsNotNotifiedAgainWhileItsCacheIsOutdated freezes the cache of Pods. A second annotation would change nothing,
 // and be sent at each periodic check.
 func TestPodIsNotNotifiedAgainWhileItsCacheIsOutdated(t *testing.T) {

@@ -23,23 +23,26 @@ func hadNamespaceOf(uid types.UID) func(*v1alpha1.Platform) {
 }
 
 func TestReconcileNamespace(t *testing.T) {
+	create := []string{"create namespaces shops", "create apps shops/shop-web", updateStatus}
 	created := []v1alpha1.PlatformComponentStatus{reported("web", "App", v1alpha1.Managed, "Pending", reasonNew)}
 	waiting := []v1alpha1.PlatformComponentStatus{reported("web", "App", v1alpha1.Managed, "Waiting", reasonNamespace)}
 	for name, c := range map[string]struct {
 		// cached is the namespace in the cache. uncached is a namespace that only the API server has.
 		cached, uncached *corev1.Namespace
-		err              error
-		writes           []string
-		status           []v1alpha1.PlatformComponentStatus
-		phase            v1alpha1.PlatformPhase
-		ready            string
+		// before and since change the Platform before and after the cache has observed it.
+		before, since func(*v1alpha1.Platform)
+		err           error
+		writes        []string
+		status        []v1alpha1.PlatformComponentStatus
+		phase         v1alpha1.PlatformPhase
+		ready         string
 	}{
 		"a missing namespace is created": {
-			writes: []string{"create namespaces shops", "create apps shops/shop-web", updateStatus},
+			writes: create,
 			status: created, phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
 		},
 		"an existing namespace is used although the cache lacks it": {
-			uncached: namespace(), writes: []string{"create namespaces shops", "create apps shops/shop-web", updateStatus},
+			uncached: namespace(), writes: create,
 			status: created, phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
 		},
 		"the creation of the namespace is forbidden": {
@@ -53,77 +56,51 @@ func TestReconcileNamespace(t *testing.T) {
 			ready: "Ready=False NamespaceTerminating: Namespace shops is being deleted, and the operator does not " +
 				"create it again",
 		},
+		"the namespace is created later if the first creation failed": {
+			before: hadNamespaceOf(""), writes: create, status: created, phase: v1alpha1.PlatformDeploying,
+			ready: "Ready=False ComponentsNotReady",
+		},
+		"the namespace is created if the status names none": {
+			before: func(p *v1alpha1.Platform) { p.Status.ObservedGeneration = p.Generation },
+			writes: create, status: created, phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
+		},
+		"a deleted namespace is not created again": {
+			before: hadNamespaceOf("uid-1"), writes: []string{updateStatus}, status: waiting,
+			phase: v1alpha1.PlatformFailed, ready: "Ready=False NamespaceGone",
+		},
+		"an outdated status does not create the namespace again": {
+			before: hadNamespaceOf(""), since: hadNamespaceOf("uid-1"),
+		},
+		"an existing namespace that is missing from the cache is used": {
+			before: hadNamespaceOf("uid-1"), uncached: namespace(), writes: create[1:], status: created,
+			phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, example(app("web")))
 			if c.cached != nil {
 				f.Store(c.cached)
 			}
+			if c.before != nil {
+				f.Change(c.before)
+			}
 			f.Observe()
 			if c.uncached != nil {
 				f.Store(c.uncached)
+			}
+			if c.since != nil {
+				f.Change(c.since)
 			}
 			if c.err != nil {
 				f.Journal.FailNext("create", "namespaces", c.err)
 			}
 			controllertest.Equal(t, "writes", c.writes, f.ReconcileAsCached().Writes)
+			if len(c.writes) == 0 {
+				return
+			}
 			f.checkComponents(c.status...)
 			controllertest.Equal(t, "phase", c.phase, f.Object().Status.Phase)
 			f.checkCondition(c.ready)
-		})
-	}
-}
-
-func TestReconcileDoesNotRecreateDeletedNamespace(t *testing.T) {
-	create := []string{"create namespaces shops", "create apps shops/shop-web", updateStatus}
-	for name, c := range map[string]struct {
-		before func(*v1alpha1.Platform)
-		// since changes the Platform after the cache has observed it.
-		since func(*v1alpha1.Platform)
-		// uncached says that the API server has a namespace that the cache lacks.
-		uncached bool
-		writes   []string
-		reason   string
-	}{
-		"the first reconcile creates the namespace": {writes: create, reason: reasonNotReady},
-		"the namespace is created later if the first creation failed": {
-			before: hadNamespaceOf(""), writes: create, reason: reasonNotReady,
-		},
-		"a deleted namespace is not created again": {
-			before: hadNamespaceOf("uid-1"), writes: []string{updateStatus}, reason: messageGone.Reason,
-		},
-		"the namespace is created if the status names none": {
-			before: func(p *v1alpha1.Platform) { p.Status.ObservedGeneration = p.Generation },
-			writes: create, reason: reasonNotReady,
-		},
-		"an outdated status does not create the namespace again": {
-			before: hadNamespaceOf(""), since: hadNamespaceOf("uid-1"),
-		},
-		"an existing namespace that is missing from the cache is used": {
-			before: hadNamespaceOf("uid-1"), uncached: true, writes: []string{
-				"create apps shops/shop-web", updateStatus,
-			}, reason: reasonNotReady,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, example(app("web")))
-			if c.before != nil {
-				f.Change(c.before)
-			}
-			f.Observe()
-			if c.uncached {
-				f.Store(namespace())
-			}
-			if c.since != nil {
-				f.Change(c.since)
-			}
-			controllertest.Equal(t, "writes", c.writes, f.ReconcileAsCached().Writes)
-			if c.reason != "" {
-				f.checkCondition("Ready=False " + c.reason + ":")
-			}
-			if c.reason == messageGone.Reason {
-				controllertest.Equal(t, "phase", v1alpha1.PlatformFailed, f.Object().Status.Phase)
-			}
 		})
 	}
 }

@@ -78,16 +78,6 @@ func TestReconcilePlatform(t *testing.T) {
 			status:   status{reported("web", "App", v1alpha1.Managed, "Pending", reasonNew)},
 			phase:    v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady: Not ready: 1 of 1 components.",
 		},
-		"a component waits for a dependency whose status is outdated": {
-			spec:     spec{app("web", "db"), database("db")},
-			children: []child{{database("db"), outdated}},
-			writes:   []string{updateStatus},
-			status: status{
-				reported("web", "App", v1alpha1.Managed, "Waiting", reasonWaiting),
-				reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew),
-			},
-			phase: v1alpha1.PlatformDeploying, ready: "Ready=False",
-		},
 		"a Degraded child delays only the components that depend on it": {
 			spec:     spec{app("web", "db"), database("db"), app("docs")},
 			children: []child{{database("db"), degraded}},
@@ -152,16 +142,6 @@ func TestReconcilePlatform(t *testing.T) {
 			writes:   []string{updateStatus}, status: status{reported("web", "App", v1alpha1.Managed, "Ready", "Available")},
 			phase: v1alpha1.PlatformReady, ready: "Ready=True",
 		},
-		"a Removed component waits while its child is being deleted": {
-			spec:     spec{removed(database("db"))},
-			children: []child{{database("db"), deleting}},
-			writes:   []string{updateStatus}, status: status{
-				reported("db", "Database", v1alpha1.Removed, "Removing", reasonRemoving),
-			},
-			phase: v1alpha1.PlatformDeploying,
-			ready: "Ready=False ComponentsNotReady: Not ready: 1 of 1 components. db is Removing: Database shop-db " +
-				"is being deleted. Its condition Ready says: It is not available yet.",
-		},
 		"the child of an Unmanaged component is released": {
 			spec:     spec{unmanaged(app("web"))},
 			children: []child{{app("web"), pending}},
@@ -180,14 +160,6 @@ func TestReconcilePlatform(t *testing.T) {
 				reported("none", "App", v1alpha1.Unmanaged, "Absent", ""),
 			},
 			phase: v1alpha1.PlatformReady, ready: "Ready=True",
-		},
-		"the released child of a Managed component is adopted again": {
-			spec:     spec{app("web")},
-			children: []child{{app("web"), released}},
-			writes:   []string{"patch apps shops/shop-web", updateStatus}, status: status{
-				reported("web", "App", v1alpha1.Managed, "Pending", "Unavailable"),
-			},
-			phase: v1alpha1.PlatformDeploying, ready: "Ready=False",
 		},
 		"an object of a user with the name of a child is not adopted": {
 			spec:     spec{app("web"), database("db")},
@@ -272,12 +244,6 @@ func TestFinalizePlatform(t *testing.T) {
 			spec:     []v1alpha1.PlatformComponent{unmanaged(app("web"))},
 			children: []child{{app("web"), shared}},
 			writes:   []string{"patch apps shops/shop-web", "patch platforms shop"},
-		},
-		"the child of a component that is no longer in the spec is deleted": {
-			children: []child{{app("web"), ready}},
-			writes:   []string{"delete apps shops/shop-web", updateStatus},
-			status:   []v1alpha1.PlatformComponentStatus{reported("web", "App", v1alpha1.Removed, "Removing", reasonRemoving)},
-			ready:    "Ready=False RemovingComponents",
 		},
 		"objects that the Platform does not control stay": {
 			spec:     []v1alpha1.PlatformComponent{app("web"), app("docs"), removed(app("old"))},
@@ -405,10 +371,6 @@ func TestComponentErrorSetsStatus(t *testing.T) {
 			err: apierrors.NewInvalid(schema.GroupKind{Kind: "App"}, "shop-web", nil), reason: "Invalid",
 			phase: v1alpha1.PlatformFailed,
 			ready: "Ready=False Invalid: component web: creating App",
-		},
-		"the API server has an internal error": {
-			err: apierrors.NewInternalError(fmt.Errorf("no")), reason: "InternalError", phase: v1alpha1.PlatformDeploying,
-			ready: "Ready=False InternalError: component web: creating App",
 		},
 		"a conflict leaves the status as it is": {err: apierrors.NewConflict(apps, "shop-web", fmt.Errorf("no"))},
 	} {

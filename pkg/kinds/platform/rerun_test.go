@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
@@ -215,27 +214,11 @@ func TestTaskThatUserDeletedRunsAgain(t *testing.T) {
 }
 
 func TestTaskOfUserIsNotDeleted(t *testing.T) {
-	for name, state := range map[string]childState{
-		"an At without an owner": foreign,
-		"an At of another Platform": func(child controller.Object) {
-			references := child.GetOwnerReferences()
-			references[0].UID = "other-uid"
-			child.SetOwnerReferences(references)
-		},
-		"an At of another controller": func(child controller.Object) {
-			child.SetOwnerReferences([]metav1.OwnerReference{
-				{APIVersion: "v1", Kind: "Mine", Name: "mine", UID: "mine", Controller: ptr.To(true)},
-			})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, example(version(at("job"), "new")), namespace())
-			f.addChild(at("job"), doneAt(0), state)
-			containsInOrder(t, f.settle())
-			controllertest.Equal(t, "runs", nil, f.runs())
-			controllertest.Equal(t, "image", "", f.job().Spec.Image)
-		})
-	}
+	f := newFixture(t, example(version(at("job"), "new")), namespace())
+	f.addChild(at("job"), doneAt(0), foreign)
+	containsInOrder(t, f.settle())
+	controllertest.Equal(t, "runs", nil, f.runs())
+	controllertest.Equal(t, "image", "", f.job().Spec.Image)
 }
 
 // TestRerunIsSafeWithOutdatedCache has a cache whose At is Done with the former spec.
@@ -277,22 +260,6 @@ func TestRerunIsSafeWithOutdatedCache(t *testing.T) {
 			controllertest.Equal(t, "At", before, f.job())
 		})
 	}
-}
-
-// TestRerunSurvivesDeathAfterEachWrite replaces the process after each write of a release.
-func TestRerunSurvivesDeathAfterEachWrite(t *testing.T) {
-	f := newRelease(t, doneAt(0))
-	var writes []string
-	for range 12 {
-		f.Restart()
-		f.CollectGarbage()
-		if f.job() != nil && f.job().Spec.Image == "new" && f.job().Status.Phase == "" {
-			f.changeJob(doneAt(0))
-		}
-		writes = append(writes, f.Reconcile().Writes...)
-	}
-	containsInOrder(t, writes, deleteJob, createJob, patchWeb)
-	controllertest.Equal(t, "runs", []string{"new true CommandSucceeded 0", " true CommandSucceeded 0"}, f.runs())
 }
 
 // TestRunIsStoredBeforeTaskIsDeleted fails the writes of a rerun one after the other.

@@ -80,7 +80,6 @@ func TestReconcileDelaysRetryOfRefusedCreation(t *testing.T) {
 		change func(*v1alpha1.Platform)
 		retry  bool
 	}{
-		"an invalid child is not retried at once":          {err: invalid},
 		"a forbidden creation is not retried at once":      {err: forbidden},
 		"an invalid child is not retried after a minute":   {err: invalid, after: time.Minute},
 		"an invalid child is retried after 6 minutes":      {err: invalid, after: 6 * time.Minute, retry: true},
@@ -110,18 +109,6 @@ func TestReconcileDelaysRetryOfRefusedCreation(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestReconcileDelaysRetryOfRefusedDeletion(t *testing.T) {
-	f := newFixture(t, example(removed(app("web"))), namespace())
-	f.addChild(app("web"), ready)
-	f.Journal.FailNext("delete", "apps", apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web",
-		fmt.Errorf("no right")))
-	writes := []string{"delete apps shops/shop-web", updateStatus}
-	controllertest.Equal(t, "writes", writes, f.Reconcile().Writes)
-	controllertest.Equal(t, "writes before the retry", nil, f.Reconcile().Writes)
-	f.Clock.Step(forbiddenRetry)
-	controllertest.Equal(t, "writes of the retry", writes, f.Reconcile().Writes)
 }
 
 func TestStatusListsAllComponentsOfInvalidSpec(t *testing.T) {

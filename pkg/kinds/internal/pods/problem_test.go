@@ -30,12 +30,6 @@ func runningSince(start time.Time) corev1.ContainerState {
 
 func TestBlockedNamesCause(t *testing.T) {
 	for name, c := range map[string]struct{ reason, message, want string }{
-		"the image does not exist": {
-			"ErrImagePull",
-			`failed to pull and unpack image "docker.io/library/web:2": failed to resolve reference: ` +
-				`docker.io/library/web:2: not found`,
-			"the image web:2 was not found in its registry",
-		},
 		"the image does not exist, between two attempts": {
 			"ImagePullBackOff", `Back-off pulling image "web:2": ErrImagePull: docker.io/library/web:2: not found`,
 			"the image web:2 was not found in its registry",
@@ -54,9 +48,6 @@ func TestBlockedNamesCause(t *testing.T) {
 		"the certificate is not trusted": {
 			"ErrImagePull", "tls: failed to verify certificate: x509: certificate signed by unknown authority",
 			"the node does not trust the certificate of the registry of the image web:2",
-		},
-		"the kubelet does not say why": {
-			"ImagePullBackOff", `Back-off pulling image "web:2"`, "the image web:2 cannot be pulled",
 		},
 		"the name of the image is invalid": {
 			"InvalidImageName", "couldn't parse image name", `the name of the image "web:2" is invalid`,
