@@ -77,8 +77,8 @@ type coordinator struct {
 	prevented bool // no instance may start any more
 }
 
-// run coordinates until ctx ends. It returns an error if this replica has lost a shard, if it cannot read the state
-// for too long, if it cannot start an instance, or if reconciles do not end in time. changes has a value when the Leases
+// run coordinates until ctx ends. It returns an error if this replica has lost a shard, if it cannot read the state for
+// too long, if it cannot start an instance, or if reconciles do not end in time. changes has a value when the Leases
 // may have changed, or an instance has ended.
 func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
 	for {
