@@ -104,8 +104,12 @@ func ScheduleOf(object metav1.Object) Schedule {
 	return s
 }
 
-// maxRequest is the length up to which a Secret records the value of RotateAnnotation itself, in bytes.
-const maxRequest = 63
+const (
+	// maxRequest is the length up to which a Secret records the value of RotateAnnotation itself, in bytes.
+	maxRequest = 63
+	// digestPrefix is the beginning of a recorded digest.
+	digestPrefix = "sha256:"
+)
 
 // Request returns the text that records a value of RotateAnnotation: the value or, if it has more than 63 bytes, its
 // SHA-256 digest.
@@ -114,7 +118,7 @@ func Request(value string) string {
 		return value
 	}
 	sum := sha256.Sum256([]byte(value))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return digestPrefix + hex.EncodeToString(sum[:])
 }
 
 // maxSkew is how far in the future the time of the last rotation may be. It allows for a clock that was set back, and
@@ -133,9 +137,12 @@ type Record struct {
 
 // RecordOf returns the Record in a connection Secret. A time of the last rotation that cannot be parsed, or that is
 // more than an hour after now, counts as now, because the former login then keeps its grace period, and no other
-// rotation begins early. KeepAt stores that time, so that it does not move on.
+// rotation begins early. Keep stores that time, so that it does not move on.
 func RecordOf(secret *corev1.Secret, now time.Time) Record {
 	r := Record{Created: secret.CreationTimestamp.Time, Request: secret.Annotations[RotateAnnotation]}
+	if len(r.Request) > len(digestPrefix)+hex.EncodedLen(sha256.Size) {
+		r.Request = Request(r.Request) // a user has edited it: as it is, the Secret and its record could become too large
+	}
 	if secret.Annotations[RotatedAtAnnotation] == "" {
 		return r
 	}

@@ -33,6 +33,8 @@ func TestLoginInSecret(t *testing.T) {
 		})
 	}
 	controllertest.Equal(t, "login without a Secret", "clerk-login1", credentials.LoginIn(nil, "clerk", "clerk-login1"))
+	forged := &v1alpha1.CredentialsStatus{Username: "postgres"}
+	controllertest.Equal(t, "login of a status with another name", "clerk", credentials.Recorded("clerk", forged))
 }
 
 func TestScheduleOf(t *testing.T) {
@@ -122,6 +124,7 @@ func TestKeepLoginOfExistingSecret(t *testing.T) {
 		})
 	}
 	record := map[string]string{credentials.RotatedAtAnnotation: "2026-03-01T12:00:00Z", credentials.RotateAnnotation: "1"}
+	long := strings.Repeat("x", 100_000)
 	for name, c := range map[string]struct {
 		live, want *corev1.Secret
 	}{
@@ -134,6 +137,14 @@ func TestKeepLoginOfExistingSecret(t *testing.T) {
 		},
 		"a missing password is generated": {
 			live: build("clerk-login1", "", record), want: build("clerk-login1", "generated", record),
+		},
+		"a long request is shortened": {
+			live: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: long}),
+			want: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)}),
+		},
+		"a digest stays": {
+			live: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)}),
+			want: build("clerk", "theirs", map[string]string{credentials.RotateAnnotation: credentials.Request(long)}),
 		},
 		"a time that cannot be parsed becomes now": {
 			live: build("clerk", "theirs", map[string]string{credentials.RotatedAtAnnotation: "soon"}),

@@ -2,7 +2,7 @@ package credentials
 
 import "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 
-// Recorded returns the login in a status or, if it has none of the two logins, the owner. status may be nil.
+// Recorded returns the login in a status or, if it has none of the logins of the owner, the owner. status may be nil.
 func Recorded(owner string, status *v1alpha1.CredentialsStatus) string {
 	if status == nil {
 		return owner
