@@ -50,7 +50,7 @@ func issue(ca *pair, hosts []string, now time.Time) (*pair, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "windlass-webhook"},
 		NotBefore:             now.Add(-backdate),
-		NotAfter:              now.Add(servingLifetime),
+		NotAfter:              earlier(now.Add(servingLifetime), ca.Leaf.NotAfter),
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
@@ -63,6 +63,14 @@ func issue(ca *pair, hosts []string, now time.Time) (*pair, error) {
 		}
 	}
 	return sign(template, ca)
+}
+
+// earlier returns the earlier of two times.
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // sign creates a key and a certificate for it. If ca is nil, the certificate is self-signed.

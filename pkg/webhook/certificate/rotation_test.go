@@ -1,6 +1,7 @@
 package certificate
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 )
 
@@ -220,4 +222,43 @@ func TestWritesAreLimitedWhileOtherClientRevertsThem(t *testing.T) {
 	}
 	h.clock.Step(time.Minute)
 	h.want(r.rest(), "CRD: CA 1")
+}
+
+func TestServingCertificateEndsWithItsCA(t *testing.T) {
+	h := newHouse(t)
+	r := h.replica()
+	r.rest()
+	// The operator was off for some years, so that the CA signs once more before it is replaced.
+	h.clock.Step(authorityLifetime - 100*day)
+	r.rest()
+	if _, err := r.GetCertificate(nil); err != nil {
+		t.Fatal(err)
+	}
+	certificate, _ := r.GetCertificate(nil)
+	for _, ca := range parseBundle(h.secret().Data["ca.crt"], time.Time{}) {
+		if certificate.Leaf.CheckSignatureFrom(ca) == nil && certificate.Leaf.NotAfter.After(ca.NotAfter) {
+			t.Errorf("the certificate ends at %s, but its CA at %s", certificate.Leaf.NotAfter, ca.NotAfter)
+		}
+	}
+}
+
+// TestWatchThatEndsIsOpenedAgain ends the first watch of the Secret, as an API server that restarts does.
+func TestWatchThatEndsIsOpenedAgain(t *testing.T) {
+	h := newHouse(t)
+	opened := make(chan *watch.RaceFreeFakeWatcher, 2)
+	h.api.Kube.PrependWatchReactor("secrets", func(clienttesting.Action) (bool, watch.Interface, error) {
+		watcher := watch.NewRaceFreeFake()
+		opened <- watcher
+		return true, watcher, nil
+	})
+	ctx, stop := context.WithCancel(h.ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		h.replica().Run(ctx)
+	}()
+	(<-opened).Stop()
+	<-opened
+	stop()
+	<-ended
 }

@@ -39,8 +39,12 @@ const recheck = time.Hour
 // reverting them. A renewal of the CA and the certificate takes fewer writes.
 const writesAtOnce = 10
 
-// backoff has the delays after failed reconciles. The first delay is also the time between the watches of an object.
-var backoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 10, Cap: 5 * time.Minute}
+var (
+	// backoff has the delays after failed reconciles.
+	backoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 10, Cap: 5 * time.Minute}
+	// watchBackoff has the delays between the watches of an object. It starts again after a watch of two minutes.
+	watchBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 30 * time.Second, Jitter: 1}
+)
 
 // Options configures the address of the webhook.
 type Options struct {
@@ -138,18 +142,20 @@ func (s *Source) Run(ctx context.Context) {
 func (s *Source) watch(
 	ctx context.Context, name string, open func(context.Context, metav1.ListOptions) (watch.Interface, error),
 ) {
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
+	delays := watchBackoff.DelayWithReset(clock.RealClock{}, 2*time.Minute)
+	_ = delays.Until(ctx, true, true, func(ctx context.Context) (done bool, err error) {
 		events, err := open(ctx, metav1.ListOptions{FieldSelector: metav1.ObjectNameField + "=" + name})
 		if err != nil {
-			klog.FromContext(ctx).V(2).Info("Failed to watch an object of the webhook certificate", "name", name, "err", err)
-			return
+			klog.FromContext(ctx).Error(err, "Failed to watch an object of the webhook certificate", "name", name)
+			return false, nil
 		}
 		defer context.AfterFunc(ctx, events.Stop)()
 		s.wake() // the object may have changed before the watch started
 		for range events.ResultChan() {
 			s.wake()
 		}
-	}, backoff.Duration)
+		return false, nil
+	})
 }
 
 // wake makes Run reconcile.
