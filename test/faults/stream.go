@@ -41,8 +41,16 @@ func parseSelection(request *http.Request, resource int) (selection, error) {
 		return selection{}, err
 	}
 	ofFields, err := fields.ParseSelector(query.Get("fieldSelector"))
+	if err != nil {
+		return selection{}, err
+	}
+	for _, requirement := range ofFields.Requirements() {
+		if requirement.Field != "metadata.namespace" {
+			return selection{}, fmt.Errorf("unsupported field %s", requirement.Field)
+		}
+	}
 	metadataOnly := strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadata")
-	return selection{resource, selector, ofFields, metadataOnly}, err
+	return selection{resource, selector, ofFields, metadataOnly}, nil
 }
 
 // matches reports whether the selectors match an object. The only field that they can select by is the namespace.

@@ -13,22 +13,23 @@ import (
 )
 
 const (
-	// maxSelectorLength limits the length of a field selector in a URL, in bytes. With the ranges of the shards, the URL
-	// has less than 8 KB, which common proxies accept.
-	maxSelectorLength = 5500
-	// maxRemembered limits the number of namespaces that are remembered. The selector has space for fewer.
-	maxRemembered = 256
+	// maxFieldSelector limits the length of a field selector in a URL, and maxSelectors that of both selectors, in bytes.
+	// The URL then has less than 8 KB, which common proxies accept.
+	maxFieldSelector, maxSelectors = 5500, 7200
+	// maxRemembered limits the number of namespaces that are remembered. The selector has space for fewer, but never
+	// excludes the namespaces of its own shards.
+	maxRemembered = 1024
 	// rememberedFor is how long a namespace is remembered after the last of its objects was discarded.
 	rememberedFor = 24 * time.Hour
 )
 
-// exclusions are the namespaces from which this process has discarded objects last. Lists and watches exclude these
+// exclusions are the namespaces from which lists and watches of this process have discarded objects last. Lists and watches exclude these
 // namespaces by a field selector, which API servers without the feature ShardedListAndWatch support too.
 type exclusions struct{ namespaces *cache.LRUExpireCache }
 
 func newExclusions() exclusions { return exclusions{cache.NewLRUExpireCache(maxRemembered)} }
 
-// discarded remembers the namespace of an object that belongs to another process.
+// discarded remembers the namespace of an object that does not belong to the shard of the list or watch.
 func (e exclusions) discarded(object runtime.Object) {
 	accessor, err := meta.Accessor(object)
 	if err != nil || accessor.GetNamespace() == "" {
@@ -44,14 +45,14 @@ func (e exclusions) exclude(options metav1.ListOptions, shards []Filter) metav1.
 	if options.FieldSelector != "" {
 		terms = append(terms, options.FieldSelector)
 	}
-	length := 0
+	length, room := 0, min(maxFieldSelector, maxSelectors-len(url.QueryEscape(options.ShardSelector)))
 	for _, key := range slices.Backward(e.namespaces.Keys()) {
 		namespace := key.(string)
 		if slices.ContainsFunc(shards, func(f Filter) bool { return f.hasNamespace(namespace) }) {
 			continue
 		}
 		term := "metadata.namespace!=" + namespace
-		if length += len(url.QueryEscape(term + ",")); length > maxSelectorLength {
+		if length += len(url.QueryEscape(term + ",")); length > room {
 			break
 		}
 		terms = append(terms, term)

@@ -52,7 +52,7 @@ func TestSelectorsFitIntoURL(t *testing.T) {
 		least  int
 	}{
 		"as many shards as fit": {shards, 6000},
-		"too many shards":       {append(shards, u.half(false)), 100},
+		"too many shards":       {append(shards, u.half(false)), 5000},
 	} {
 		options := limited(metav1.ListOptions{}, c.shards...)
 		query := url.Values{"fieldSelector": {options.FieldSelector}, "shardSelector": {options.ShardSelector}}.Encode()

@@ -47,7 +47,7 @@ func (f Filter) Of(namespace func(runtime.Object) string) Filter {
 func (f Filter) Empty() bool { return f.selector == nil }
 
 // maxRanges limits the number of shards in a selector. Each of them takes about 110 bytes in a URL.
-const maxRanges = 16
+const maxRanges = 32
 
 // limited returns options that ask the API server for the objects of some shards of the same type. The API server may
 // also serve other objects.

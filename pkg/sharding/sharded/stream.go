@@ -28,8 +28,8 @@ type stream struct {
 	members []*member
 }
 
-// watch returns a watch of the objects of a shard. A watch without a specific version ends after its initial events.
-// The informer then watches again after their version, and joins the stream.
+// watch returns a watch of the objects of a shard. A watch with initial events ends after them. The informer then watches
+// again after their version, and joins the stream.
 func (s *stream) watch(
 	ctx context.Context, filter Filter, options metav1.ListOptions, open opener,
 ) (watch.Interface, error) {
@@ -70,11 +70,17 @@ func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions
 	return nil
 }
 
-// openLasting begins a watch that does not end with ctx, because the stream may outlive its first member.
+// openLasting begins a watch that does not end with ctx, because the stream may outlive its first member. It returns an
+// error if ctx ends before the watch has begun.
 func openLasting(ctx context.Context, options metav1.ListOptions, open opener) (watch.Interface, error) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer context.AfterFunc(ctx, cancel)()
-	return open(lasting, options)
+	detach := context.AfterFunc(ctx, cancel)
+	events, err := open(lasting, options)
+	if detach() || err != nil {
+		return events, err
+	}
+	go events.Stop() // it may wait for the network
+	return nil, ctx.Err()
 }
 
 // admit lets a member join if the watch of the stream has all events that the member needs. Otherwise, it returns the

@@ -31,6 +31,9 @@ func TestEveryNamespaceIsInExactlyOneShard(t *testing.T) {
 			if len(l.Cuts) != n-1 || !slices.IsSorted(l.Cuts) {
 				t.Fatalf("%s: %d shards have the cuts %v", name, n, l.Cuts)
 			}
+			if _, err := Parse(1, l.Text()); err != nil {
+				t.Fatalf("%s: %d shards have a layout that no replica can read: %v", name, n, err)
+			}
 			for namespace := range tenants(300, 1000) {
 				for shard := range n {
 					object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
