@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
 )
@@ -26,6 +30,9 @@ func arguments(argv []string) []string {
 // completionTimeout limits the time for which a shell waits for a request, unless the user sets --request-timeout.
 const completionTimeout = "5s"
 
+// maxCompletions limits the number of names for which a shell waits.
+const maxCompletions = 500
+
 // completeObjects completes arguments of the form KIND/NAME. It returns no completions if the API server returns an
 // error.
 func (i inspector) completeObjects(c *cobra.Command, _ []string, written string) ([]string, cobra.ShellCompDirective) {
@@ -40,7 +47,7 @@ func (i inspector) completeObjects(c *cobra.Command, _ []string, written string)
 	if flag := c.Flag("request-timeout"); flag != nil && !flag.Changed {
 		*i.config.Timeout = completionTimeout
 	}
-	names, err := i.namesOf(kind)
+	names, err := i.namesOf(c.Context(), kind)
 	if err != nil {
 		cobra.CompDebugln(err.Error(), false)
 		return nil, cobra.ShellCompDirectiveError
@@ -48,8 +55,8 @@ func (i inspector) completeObjects(c *cobra.Command, _ []string, written string)
 	return beginning(names, written), cobra.ShellCompDirectiveNoFileComp
 }
 
-// namesOf returns the objects of a kind in the form KIND/NAME.
-func (i inspector) namesOf(kind string) (names []string, err error) {
+// namesOf returns the objects of a kind in the form KIND/NAME, at most maxCompletions.
+func (i inspector) namesOf(ctx context.Context, kind string) (names []string, err error) {
 	mapper, err := i.config.ToRESTMapper()
 	if err != nil {
 		return nil, err
@@ -58,16 +65,31 @@ func (i inspector) namesOf(kind string) (names []string, err error) {
 	if err != nil || !inspect.IsOwn(of) {
 		return nil, err
 	}
-	b, err := i.builder()
+	mapping, err := mapper.RESTMapping(of.GroupKind(), of.Version)
 	if err != nil {
 		return nil, err
 	}
-	found, err := b.ResourceTypes(kind).SelectAllParam(true).Do().Infos()
+	namespace, _, err := i.config.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, err
 	}
-	for _, info := range found {
-		names = append(names, kind+"/"+info.Name)
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		namespace = metav1.NamespaceNone
+	}
+	config, err := i.config.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	found, err := client.Resource(mapping.Resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: maxCompletions})
+	if err != nil {
+		return nil, err
+	}
+	for n := range found.Items {
+		names = append(names, kind+"/"+found.Items[n].Name)
 	}
 	return names, nil
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"errors"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -76,7 +77,7 @@ func (s *Server) tryCreating(
 	made, err = s.live(at).Create(q.Context(), sent, q.options())
 	switch {
 	case isElsewhere:
-		unchecked = !apierrors.IsInvalid(err)
+		unchecked = err == nil || errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsInvalid(err)
 	case apierrors.IsAlreadyExists(err) && known != nil && known.made:
 		unchecked = true // the planned writes have deleted the object that is in the way
 	default:
