@@ -72,9 +72,7 @@ func (t *Tracker) end(key Key) (sent bool) {
 	k.flight = nil
 	foreign := ended.wake != nil && !k.claimOwn(ended.arrived)
 	unread := isNewer(ended.arrived, ended.version) // the reconcile did not fetch this status
-	if k.isEmpty() {
-		delete(t.keys, key)
-	}
+	t.tidy(key)
 	t.mu.Unlock()
 	if foreign && unread {
 		ended.wake()
@@ -92,6 +90,7 @@ func (t *Tracker) noteStatus(key Key, version string, wake func()) {
 	if !own && current != nil {
 		current.arrived, current.wake = version, wake
 	}
+	t.tidy(key)
 	t.mu.Unlock()
 	if !own && current == nil {
 		wake()

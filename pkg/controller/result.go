@@ -40,6 +40,9 @@ func WaitFor(reason, message string, after time.Duration) error {
 // Warn marks an error of WaitFor as a problem that a user should look at: the Event of the transition is a
 // Warning. An object that is being deleted becomes Degraded. The conditions of other objects do not change.
 func Warn(err error) error {
+	if err == nil {
+		return nil
+	}
 	return &warnError{wrapped{err}}
 }
 

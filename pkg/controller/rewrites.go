@@ -17,6 +17,9 @@ func (t *Tracker) RecordRewrite(key Key, name string, token uint64, note Note) {
 	if k.rewrites[name].note != note {
 		k.warnings = append(k.warnings, note)
 	}
+	if k.rewrites == nil {
+		k.rewrites = map[string]rewrite{}
+	}
 	k.rewrites[name] = rewrite{token, note}
 }
 

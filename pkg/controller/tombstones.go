@@ -12,6 +12,9 @@ func (t *Tracker) Deleted(key Key, name string, object types.UID) {
 	defer t.mu.Unlock()
 	k := t.of(key)
 	k.sends()
+	if k.deleted == nil {
+		k.deleted = map[string]types.UID{}
+	}
 	k.deleted[name] = object
 }
 

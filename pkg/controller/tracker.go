@@ -47,11 +47,16 @@ func NewTracker() *Tracker {
 // of returns what the Tracker remembers for a key. The caller holds the lock.
 func (t *Tracker) of(key Key) *tracked {
 	if t.keys[key] == nil {
-		t.keys[key] = &tracked{
-			writes: map[Store]write{}, deleted: map[string]types.UID{}, rewrites: map[string]rewrite{},
-		}
+		t.keys[key] = &tracked{}
 	}
 	return t.keys[key]
+}
+
+// tidy forgets a key for which there is nothing to remember. The caller holds the lock.
+func (t *Tracker) tidy(key Key) {
+	if t.keys[key].isEmpty() {
+		delete(t.keys, key)
+	}
 }
 
 // isEmpty reports whether there is nothing to remember.

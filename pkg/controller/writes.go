@@ -40,6 +40,9 @@ func (t *Tracker) Wrote(key Key, kind string, store Store, version string) {
 	if order, err := resourceversion.CompareResourceVersion(version, k.writes[store].version); err == nil && order < 0 {
 		return // the response to a write without a change has the resource version of the last change
 	}
+	if k.writes == nil {
+		k.writes = map[Store]write{}
+	}
 	k.writes[store] = write{kind: kind, version: version, seen: store.LastStoreSyncResourceVersion()}
 }
 

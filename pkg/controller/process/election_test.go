@@ -71,6 +71,7 @@ func TestExpiredLeaseIsAcquiredImmediately(t *testing.T) {
 	e, clock := newElection(Lease{client, "windlass-system", leaseName, "second"}), clocktesting.NewFakeClock(time.Now())
 	patiently(e)
 	e.clock = clock
+	e.term.renew(time.Now()) // an earlier attempt acquired the Lease, but ended before it led
 	var working atomic.Bool
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -88,7 +88,9 @@ func (c *coordinator) count(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Cannot count the objects of each namespace for the layout of the shards")
 		}
-		c.counted.Store(&weights{objects, err})
+		if err == nil || c.counted.Load() == nil { // a failure does not replace an earlier count
+			c.counted.Store(&weights{objects, err})
+		}
 		c.wake()
 	}, weighInterval)
 }

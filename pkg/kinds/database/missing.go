@@ -41,8 +41,9 @@ type absence struct {
 	accepted bool
 }
 
-// forgetAfter is how long the operator remembers the missing Pod of a Database that is not reconciled any more.
-const forgetAfter = 24 * time.Hour
+// forgetAfter is how long the operator remembers the missing Pod of a Database that is not reconciled any more. The
+// cache keeps each entry for this time, also one that another has replaced.
+const forgetAfter = time.Hour
 
 // absenceOf returns the absence of the Pod of a Database, which begins now unless it is known.
 func (r *reconciler) absenceOf(of types.UID, revision string, now time.Time) absence {

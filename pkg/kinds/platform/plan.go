@@ -6,8 +6,8 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// fact is the desired and observed state of a component. The functions in this file choose the next step
-// from facts alone.
+// fact is the desired and observed state of a component. The functions in this file choose the next step of each
+// component from its fact.
 type fact struct {
 	name string
 	// listed is false for a component that is no longer in the spec, or has another kind there. The state of
