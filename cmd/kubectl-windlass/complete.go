@@ -84,7 +84,9 @@ func (i inspector) namesOf(ctx context.Context, kind string) (names []string, er
 	if err != nil {
 		return nil, err
 	}
-	found, err := client.Resource(mapping.Resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: maxCompletions})
+	found, err := client.Resource(mapping.Resource).Namespace(namespace).List(ctx, metav1.ListOptions{
+		Limit: maxCompletions,
+	})
 	if err != nil {
 		return nil, err
 	}

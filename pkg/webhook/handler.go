@@ -62,8 +62,8 @@ func newHandler() http.Handler {
 type handler struct {
 	large    *httpserver.Quota // of bodies larger than smallBody
 	patience time.Duration     // how long a larger body waits for its place
-	// converting is held while the objects of a large body are converted and encoded, which can take 40 times the memory of the
-	// body: a command of empty words takes 16 bytes for three bytes of JSON, several times.
+	// converting is held while the objects of a large body are converted and encoded, which can take 40 times the memory
+	// of the body: a command of empty words takes 16 bytes for three bytes of JSON, several times.
 	converting sync.Mutex
 }
 

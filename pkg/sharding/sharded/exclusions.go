@@ -23,8 +23,9 @@ const (
 	rememberedFor = 24 * time.Hour
 )
 
-// exclusions are the namespaces from which lists and watches of this process have discarded objects last. Lists and watches exclude these
-// namespaces by a field selector, which API servers without the feature ShardedListAndWatch support too.
+// exclusions are the namespaces from which lists and watches of this process have discarded objects last. Lists and
+// watches exclude these namespaces by a field selector, which API servers without the feature ShardedListAndWatch
+// support too.
 type exclusions struct{ namespaces *cache.LRUExpireCache }
 
 func newExclusions() exclusions { return exclusions{cache.NewLRUExpireCache(maxRemembered)} }

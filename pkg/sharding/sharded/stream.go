@@ -28,8 +28,8 @@ type stream struct {
 	members []*member
 }
 
-// watch returns a watch of the objects of a shard. A watch with initial events ends after them. The informer then watches
-// again after their version, and joins the stream.
+// watch returns a watch of the objects of a shard. A watch with initial events ends after them. The informer then
+// watches again after their version, and joins the stream.
 func (s *stream) watch(
 	ctx context.Context, filter Filter, options metav1.ListOptions, open opener,
 ) (watch.Interface, error) {
