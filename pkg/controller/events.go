@@ -111,7 +111,7 @@ func (e *Events) event(ref *corev1.ObjectReference, eventType, reason, note stri
 func (e *Events) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if event := e.waiting.take(); event != nil {
-			e.write(context.WithoutCancel(ctx), event) // a write that has begun is finished
+			e.write(context.WithoutCancel(ctx), event) // end a write that has begun
 			continue
 		}
 		select {

@@ -58,7 +58,7 @@ func (all registrations) synced(c *Controller, optional bool) (synced []cache.Do
 func (all registrations) remove() {
 	for _, r := range all {
 		if r.handle != nil {
-			_ = r.informer.RemoveEventHandler(r.handle) // no error of an informer that has a registration
+			_ = r.informer.RemoveEventHandler(r.handle) // an informer with a registration returns no error
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (c *change) next(s state) (step, error) {
 	case c.rotates && s.Role == nil:
 		return step{}, fmt.Errorf("role %q does not exist any more", c.Owner)
 	}
-	if c.rotates { // a rotation depends on nothing that the login in use can hold up
+	if c.rotates { // the login in use cannot block a rotation
 		return c.nextOfAlternate(s), nil
 	}
 	hasRole := func(s *state) { s.Role = c.desiredRole(*s) }

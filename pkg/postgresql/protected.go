@@ -28,9 +28,9 @@ func (w Want) protects(s state, role *seenRole, to purpose) error {
 	return NewConflict(Protected, conflict, text, role.Name, why)
 }
 
-// excess returns the attributes of a role that the operator does not accept. A role with our mark may have REPLICATION
-// and BYPASSRLS: an administrator has given them to the role, and the operator leaves them in place. The operator takes
-// CREATEROLE from a role that it has created, so CREATEROLE makes only other roles administrators.
+// excess returns the attributes of a role that the operator does not accept. It accepts REPLICATION and BYPASSRLS on a
+// role with the mark of the operator, because an administrator has given them to the role. It accepts CREATEROLE on a
+// role that the operator has created, because the operator removes this attribute.
 func (w Want) excess(r *seenRole, ours bool, to purpose) (attributes parts) {
 	marked := w.marked(r.Mark)
 	attributes.add(r.Superuser, "SUPERUSER")
@@ -40,8 +40,8 @@ func (w Want) excess(r *seenRole, ours bool, to purpose) (attributes parts) {
 	return attributes
 }
 
-// protected returns why the operator must not do something with a role that has the excess attributes, or "". It does
-// not say that the operator logs in as a role, because that is secret.
+// protected returns why the operator must not change a role that has the excess attributes, or "". The text does not
+// say that the operator logs in as a role, because that is secret.
 func (w Want) protected(r *seenRole, ours bool, excess []string) string {
 	_, marked := parseMark(r.Mark) // an administrator has joined the role to create its database
 	switch {

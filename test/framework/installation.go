@@ -23,7 +23,7 @@ type Installation struct {
 // their exit code. TestMain calls Main.
 func Main(run func(shared *Installation) (code int, err error)) { Exit(withInstallation(run)) }
 
-// Exit ends the process of a suite: with code or, after an error, which Exit prints, with 1.
+// Exit ends the process of a suite with an exit code. After an error, Exit prints the error, and the exit code is 1.
 func Exit(code int, err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

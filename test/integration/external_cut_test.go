@@ -140,9 +140,8 @@ func beginning(statement string) string {
 	return strings.Join(words[:min(2, len(words))], " ")
 }
 
-// run runs the scenario. Unless cut is empty, it cuts the connection at a login or statement with the prefix what,
-// after n logins or statements with this prefix have passed. It returns the final state, and the logins and statements
-// of the operation.
+// run runs the scenario. If cut is not empty, n logins or statements that start with the text what pass, and the
+// connection is cut at the next one. It returns the final state, and the logins and statements of the operation.
 func (s scenario) run(
 	t *testing.T, what string, n int, cut postgres.Cut,
 ) (state map[string]string, statements []string) {

@@ -65,7 +65,7 @@ func TestStandbyTakesOverWithoutListing(t *testing.T) {
 	waitAllDone(t, p.Installation)
 	// The audit log records a watch only when the watch ends, so it lacks the standby's watches, which are still running.
 	for _, request := range listsAndWatches(t, p.Cluster)[opened:] {
-		// It lists the Leases once, to see whether replicas work on shards.
+		// The leader lists the Leases once, to see whether replicas work on shards.
 		if strings.HasPrefix(request, "list") && !strings.HasPrefix(request, "list leases") {
 			t.Errorf("the standby listed objects to take over: %s", request)
 		}

@@ -34,7 +34,8 @@ func holds(schema strategicpatch.LookupPatchMeta, object, desired map[string]any
 	return true
 }
 
-// holdsItems does the same as holds for the items of a list. key is the merge key of the list, or empty.
+// holdsItems compares the items of a list as the function holds compares values. key is the merge key of the list, or
+// empty.
 func holdsItems(schema strategicpatch.LookupPatchMeta, key string, items, desired []any) bool {
 	if key == "" {
 		return !slices.ContainsFunc(desired, func(want any) bool {

@@ -22,9 +22,9 @@ const requestTimeout = 70 * time.Second
 // the request.
 var errUnanswered = fmt.Errorf("the API server did not send a complete response within %v", requestTimeout)
 
-// WithTimeout returns a copy of config whose requests fail after 70 s without a complete response. Without
-// the timeout they could block a worker forever. A watch that has started has no timeout, unlike with the
-// Timeout of a rest.Config. The requests are counted in the metric windlass_api_requests_total.
+// WithTimeout returns a copy of config. A request with it fails if its response is not complete after 70 s, so that no
+// request blocks a worker forever. Unlike the Timeout of a rest.Config, this timeout does not end a watch that has
+// started. The metric windlass_api_requests_total counts the requests.
 func WithTimeout(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return giveUp{next} })

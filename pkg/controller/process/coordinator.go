@@ -18,9 +18,9 @@ import (
 // Sharding divides the namespaces of a cluster among the replicas of an operator: each replica works on the shards
 // whose Leases it holds, and one of them leads. See package shards.
 type Sharding struct {
-	// Shards is the number of shards, from 2 to shards.Max, or 1 for an operator without shards: the leader works on
-	// all namespaces, as without Sharding, but first waits until no replica works on a shard. If replicas have
-	// different numbers, the number of the leader counts.
+	// Shards is the number of shards, from 2 to shards.Max. With 1, there are no shards: the leader waits until no
+	// replica works on a shard, and then works on all namespaces. If replicas are configured with different numbers,
+	// the number of the leader applies.
 	Shards int
 	// New returns the operator for the namespaces that a selector of object.metadata.namespace matches.
 	New func(ctx context.Context, namespaces sharding.Selector) (Instance, error)

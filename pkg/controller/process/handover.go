@@ -172,9 +172,9 @@ func (c *coordinator) acquireShard(ctx context.Context, shard int) {
 	}
 }
 
-// leave reads the Leases once more, releases all shards that this replica holds, and deletes its own Lease. The work on
-// the shards has ended. If a release fails, its own Lease stays until it expires: otherwise, the shard would count as
-// held by a replica that has confirmed no layout.
+// leave reads the Leases once more, releases all shards that this replica owns, and deletes the Lease of this replica.
+// The work on the shards must have ended. If a release fails, the Lease of this replica stays until it expires. Without
+// that Lease, the shard would seem to belong to a replica that has confirmed no layout.
 func (c *coordinator) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline)
 	defer cancel()

@@ -82,7 +82,7 @@ func (m Metrics) addTo(
 	}
 }
 
-// unprotected is for endpoints that everyone may read.
+// unprotected serves an endpoint without authentication, because everyone may read it.
 func unprotected(handler http.Handler) http.Handler { return handler }
 
 // secure returns the handler and the TLS configuration for Address.

@@ -142,7 +142,8 @@ func TestPodThatCannotBeReadIsAnError(t *testing.T) {
 	controllertest.Equal(t, "error", "reading Pod default/shop-0 from the cache: the cache is broken", fmt.Sprint(err))
 }
 
-// TestTimeOfSettingsIsRestored changes the time of the last change of the settings as another client.
+// TestTimeOfSettingsIsRestored changes the recorded time of the last change of the settings, as another client. The
+// operator restores it.
 func TestTimeOfSettingsIsRestored(t *testing.T) {
 	f := readyFixture(t)
 	at := func() string {

@@ -118,8 +118,8 @@ func fixedFields(spec *cnatv1.AtSpec) *cnatv1.AtSpec {
 	return fixed
 }
 
-// keepStarted copies the fields of a task that the API server does not let anybody change, and the
-// specAnnotation of these fields. It leaves children of other kinds as they are.
+// keepStarted copies the immutable fields of a task that has started, and its specAnnotation, from the observed child
+// to the desired child. It does not change children of other kinds.
 func keepStarted(desired, stored controller.Object) {
 	want, isTask := desired.(*cnatv1.At)
 	live, wasTask := stored.(*cnatv1.At)
