@@ -29,7 +29,7 @@ type budget[K comparable] struct {
 	interval time.Duration
 
 	mu    sync.Mutex
-	whole map[K]time.Time // when a key has all its turns again
+	whole map[K]time.Time // when the budget of a key is whole: when it has all its turns again
 	swept time.Time
 }
 

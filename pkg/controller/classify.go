@@ -22,8 +22,8 @@ const invalidRetry = 5 * time.Minute
 // classify returns the outcome of a reconcile: a worker calls it to decide when the next reconcile starts. For the
 // status, the pipeline calls conclude, which differs only in degraded.
 //
-// The errors that wrap another error come first, because errors.As also finds the wrapped error. An outcome without a
-// retry or a lane has the zero values onChange and Background.
+// An unstalledError and a warnError come first, because errors.As also finds the error that they wrap. An outcome
+// without a retry or a lane has the zero values onChange and Background.
 func classify(result Result, err error) outcome {
 	var (
 		unstalled *unstalledError
@@ -123,7 +123,8 @@ func Worst(errs ...error) error {
 	})
 }
 
-// rank orders outcomes: of several, the outcome with the lowest rank decides.
+// rank orders outcomes: of several, the outcome with the lowest rank decides. A conflict has the lowest, because the
+// other errors may come from the outdated cache.
 func (o outcome) rank() int {
 	switch {
 	case o.retry == quickly:

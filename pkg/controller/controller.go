@@ -88,7 +88,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error { return RunAll
 // RunAll runs controllers as Run does, each with the given number of workers. Several controllers that watch the same
 // informer share a registration, which takes two goroutines and a buffer of 16 KiB.
 func RunAll(ctx context.Context, workers int, controllers ...*Controller) error {
-	defer shutDown(controllers)
+	defer shutDown(controllers) // also those that have not started
 	if !features.FeatureGates().Enabled(features.AtomicFIFO) {
 		return fmt.Errorf("the feature %s of client-go is disabled, but reconciles need it to wait for their own "+
 			"writes: unset the environment variable KUBE_FEATURE_%s, or set it to true", features.AtomicFIFO,

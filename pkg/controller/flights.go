@@ -104,9 +104,9 @@ func (t *Tracker) WroteStatus(key Key, version string) {
 	t.of(key).status = version
 }
 
-// claimOwn reports whether this process wrote the status in this version of the key, or a later status. If the
-// version is that of the last status, claimOwn forgets it, because its event has arrived. The version in the cache
-// does not show who wrote it, because the cache may have a version before a handler gets the event.
+// claimOwn reports whether this process wrote the status in this version of the key, or a later status. If the version
+// is that of the last status, claimOwn forgets it, because its event has arrived. It does not ask the cache, which may
+// have a version before a handler gets the event.
 func (k *tracked) claimOwn(version string) bool {
 	switch k.status {
 	case "":

@@ -30,17 +30,17 @@ type Kind[T Object] struct {
 
 	// Finalizer, if it is set, is called before an object is deleted.
 	Finalizer Finalizer[T]
-	// Release, if it is set, removes the finalizer of the kind from the children of an object. The engine calls it if
-	// the cache lacks the object of a key, and while the object is being deleted. The cache may be outdated: Release
-	// first reads the object from the API server. pending reports whether the cache has a child with the finalizer, so
-	// that another call may follow.
+	// Release, if it is set, removes the finalizer that the kind has put on the children of an object, which is not that
+	// of Finalizer. The engine calls it if the cache lacks the object of a key, and while the object is being deleted. The
+	// cache may be outdated: Release first reads the object from the API server. pending reports whether the cache has a
+	// child with the finalizer, so that another call may follow.
 	Release func(ctx context.Context, key Key) (pending bool, err error)
 	// Resync is the time after which an object with nothing left to do is reconciled again, ±10 %, to
 	// find drift that causes no event. Zero means never.
 	Resync time.Duration
-	// Expected returns from when on an object is expected to become Ready, for the metrics of the time that this takes.
-	// ok is false if the object may take as long as it needs, for example because it runs a command. Nil means that
-	// every object is expected to become Ready when its spec changes.
+	// Expected returns the time from which the operator has to make an object Ready, for the metrics of the time that this
+	// takes. ok is false if the object may take as long as it needs, for example because it runs a command. Nil means the
+	// time at which the spec changed.
 	Expected func(T) (from time.Time, ok bool)
 	// Owned are informers of the types that objects of a namespaced kind own in their namespace. An
 	// event of an owned object adds the key of its controlling owner to the queue.

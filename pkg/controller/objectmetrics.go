@@ -67,8 +67,8 @@ type objectMetrics struct {
 // unready is an object in one of the unfinished states.
 type unready struct {
 	state string
-	// since is when the object entered this state. changed is when its spec changed, or zero if this process does
-	// not know.
+	// since is when the object was last Ready, was created or was deleted. changed is when its spec changed, or zero if
+	// this process does not know.
 	since, changed time.Time
 }
 

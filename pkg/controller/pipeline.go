@@ -37,7 +37,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			pending, err := p.release(ctx, key)
-			if !pending { // otherwise the event of a child adds the key again, and the release needs the Tracker
+			if !pending { // otherwise, another call follows, which needs the writes in the Tracker
 				p.Tracker.Forget(key)
 			}
 			return Result{}, err
@@ -95,8 +95,9 @@ func (p *Pipeline[T]) recheck() Result {
 	return Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), Check: true}
 }
 
-// call calls a function of the kind with a copy of current, writes the status of the copy, and returns the result of
-// the function, or the error of the write.
+// call calls a function of the kind with a copy of current, and writes the status of the copy. It returns the result of
+// the function or, if the write fails, the error of the write. If the error of the function is retried with a backoff
+// anyway, it returns that error.
 func (p *Pipeline[T]) call(
 	ctx context.Context, key Key, current T, function func(context.Context, T) (Result, error),
 ) (Result, error) {

@@ -45,7 +45,7 @@ const (
 // process from resting.
 const gaugeInterval = 10 * time.Second
 
-// gaugeClock is the clock of a queue of keys, which needs tickers only for gaugeInterval.
+// gaugeClock is the clock of a queue of keys. Its only ticker updates these metrics, so gaugeClock makes it slower.
 type gaugeClock struct{ clock.WithTicker }
 
 // NewTicker implements clock.WithTicker.
@@ -137,8 +137,8 @@ func (q *Queue) Done(key Key) {
 // Len returns the number of keys that wait for a worker.
 func (q *Queue) Len() int { return q.keys.Len() }
 
-// ShutDown makes the queue ignore new keys and stops the timers, whose queue shuts down the queue of keys: see due. Get
-// returns the keys that are left, and then reports shutdown.
+// ShutDown makes the queue ignore new keys, and stops the timers. The delaying queue of the timers calls ShutDown of
+// due, which shuts down the queue of keys. Get returns the keys that are left, and then reports shutdown.
 func (q *Queue) ShutDown() { q.timers.ShutDown() }
 
 // due adapts the queue of keys to the delaying queue, which calls only Add, ShutDown and ShuttingDown.

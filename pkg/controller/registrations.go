@@ -7,7 +7,7 @@ import (
 )
 
 // registrations are the handlers of some controllers, with one registration for each informer. The key is the store of
-// the informer, because the generated methods return the same informer in another wrapper with each call.
+// the informer, because Informer of a generated factory returns the same informer in another wrapper with each call.
 type registrations map[cache.Store]registration
 
 type registration struct {

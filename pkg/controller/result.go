@@ -37,8 +37,8 @@ func WaitFor(reason, message string, after time.Duration) error {
 	return &waitError{reason: reason, message: message, after: after}
 }
 
-// Warn marks an error of WaitFor as a problem that a user should look at: the Event of the transition is a
-// Warning. An object that is being deleted becomes Degraded. The conditions of other objects do not change.
+// Warn marks an error of WaitFor as a problem that a user should look at: the Event of the transition is a Warning. If
+// the object is being deleted, it becomes Degraded; otherwise, its conditions do not change.
 func Warn(err error) error {
 	if err == nil {
 		return nil
@@ -74,7 +74,7 @@ func AwaitDeletion() error { return Postpone(deletionRecheck) }
 // deletionRecheck is how long AwaitDeletion waits for the event of a deletion.
 const deletionRecheck = 5 * time.Second
 
-// postponeError is equal to others that postpone a reconcile by the same time.
+// postponeError is a value, so that errors.Is(err, AwaitDeletion()) works.
 type postponeError struct{ after time.Duration }
 
 func (e postponeError) Error() string { return "postponed by " + e.after.String() }

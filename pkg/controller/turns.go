@@ -77,8 +77,8 @@ func (t *turns[V]) take(workers func(tenant) int) V {
 	return first.Value.(V)
 }
 
-// dropNewest removes the newest value of the tenant with the most values. Of several tenants with the most values, it
-// prefers the tenant whose.
+// dropNewest removes the newest value of the tenant with the most values. If several tenants have the most values, the
+// tenant whose (the parameter) comes first.
 func (t *turns[V]) dropNewest(whose tenant) {
 	longest := t.lines[whose]
 	for _, l := range t.lines {

@@ -45,8 +45,8 @@ func UnreadableIn(obj metav1.Object) *Unreadable {
 // unreadableRecheck is how often an object that exceeds the budget of its namespace is reconciled.
 const unreadableRecheck = time.Minute
 
-// Room reports whether the budget of a namespace has room for an object of a size in bytes, as
-// budget.Budget.Fits does. A nil Room means that every budget has room.
+// Room reports whether the budget of a namespace has room for an object of a size in bytes: see Fits in
+// pkg/cache/budget. A nil Room means that every budget has room.
 type Room func(namespace string, uid types.UID, size int) bool
 
 // roomAgain returns why with another message if the budget has room for the object again. Writing the
@@ -72,9 +72,9 @@ func (p *Pipeline[T]) reportUnreadable(ctx context.Context, key Key, cached T, w
 	return Result{}, err
 }
 
-// readable returns the object to pass to Finalize: cached or, if cached has no spec, the object
-// from the API server. ok is false if the spec cannot be read at all. The caller then removes the
-// finalizer without a call of Finalize.
+// readable returns the object to pass to Finalize: cached or, if a limit kept its spec out of the cache, the object
+// from the API server. ok is false if the spec cannot be read at all. The caller then removes the finalizer without a
+// call of Finalize.
 func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, ok bool, err error) {
 	why := UnreadableIn(cached)
 	if why == nil {

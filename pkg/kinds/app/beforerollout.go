@@ -32,7 +32,8 @@ type beforeRollout struct {
 }
 
 // Bind implements children.Child. prepare calls proceed, unless a Pod would lack an object, or the Deployment belongs
-// to somebody else. In these two cases, this step calls settle.
+// to somebody else. In these two cases, this step calls settle if the App has a Deployment: without one, the reconcile
+// ends with prepare.
 func (b *beforeRollout) Bind(tracker *controller.Tracker) children.Step[*scope] {
 	b.Tracker = tracker
 	return children.Step[*scope]{Name: "beforeRollout", Owned: b.Informer, Apply: b.settle}

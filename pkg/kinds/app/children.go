@@ -73,7 +73,8 @@ func when(is func(*v1alpha1.App) bool) func(*scope) bool {
 }
 
 // holdsConfig reports whether the ConfigMap keeps the files that the running Pods mount, because their template must
-// not change. While the Pods lack an object, only an App with beforeRollout keeps its files.
+// not change. While the Pods lack an object, only an App with beforeRollout keeps its files: the command has to succeed
+// before Pods get other files.
 func holdsConfig(p *scope) bool {
 	held := p.hold != nil && (p.observed.unmet == nil || p.app.Spec.BeforeRollout != nil)
 	return held && contentsIn(p.observed.deployment)[ownConfig] != configOf(p.app)

@@ -112,7 +112,7 @@ func (d *databases) check(app *v1alpha1.App, inputs versions, deployed bool) err
 	return nil
 }
 
-// stateOf returns the reason why a database is not Ready, in parentheses, or "".
+// stateOf returns why a database is not Ready: the reason in parentheses, or "".
 func stateOf(db controller.Object) string {
 	if db == nil {
 		return ""

@@ -1,8 +1,10 @@
 // Package app reconciles Apps: it creates, updates and deletes their ConfigMap, Deployment, Service, Ingress,
 // HorizontalPodAutoscaler and PodDisruptionBudget.
 //
-// A reconcile (reconcile.go) reads what the children of an App depend on (observe.go), runs the command that precedes a
-// rollout (beforerollout.go), applies the children (children.go) and sets the status (status.go).
+// A reconcile (reconcile.go) reads what the children of an App depend on (observe.go, inputs.go, inputcache.go,
+// database.go, autoscaler.go), runs the command that precedes a rollout (beforerollout.go), which can hold the template
+// of the Pods (hold.go), applies the children (children.go, desired.go, template.go) and sets the status (status.go,
+// pods.go). Users (users.go) answers questions of the database kinds.
 package app
 
 import (
@@ -32,7 +34,8 @@ func New(c kinds.Cluster, r controller.Runtime) (*controller.Controller, error) 
 	return kind.Controller(r)
 }
 
-// declare returns the Kind that declares App to the engine. hasSynced reports whether a cache has synced.
+// declare returns the Kind that declares App to the engine. hasSynced reports whether a cache has synced; tests replace
+// it.
 func declare(
 	c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedIndexInformer) bool,
 ) (kind controller.Kind[*v1alpha1.App], err error) {

@@ -112,8 +112,8 @@ type podProblems struct {
 	pods.Problem
 	pod   *corev1.Pod // the oldest Pod that has the problem
 	which string      // "new Pods", or "former Pods" if all Pods of the newest template run
-	count int         // the number of these Pods with a problem
-	among int         // the number of these Pods
+	count int         // the number of Pods that which names and that have a problem
+	among int         // the number of Pods that which names
 	ready int         // the number of new and former Pods that are ready and have no problem
 }
 

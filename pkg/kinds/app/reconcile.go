@@ -50,7 +50,7 @@ func (r *reconciler) prepare(ctx context.Context, p *scope) (err error) {
 	switch {
 	case o.unmet != nil:
 		p.hold = &hold{err: o.unmet}
-	case o.foreign: // no command runs for it, and its child reports the conflict of names
+	case o.foreign: // no command runs, and the Deployment child reports the conflict of names
 	default:
 		p.hold = r.beforeRollout.proceed(ctx, p)
 	}
@@ -75,6 +75,7 @@ func (r *reconciler) setStatus(p *scope, err error) error {
 	if d != nil && p.hold == nil {
 		status.TemplateDigest = d.Spec.Template.Annotations[templateAnnotation]
 	}
+	// The Events need the new digest.
 	r.recordEvents(p)
 	if err == nil && d == nil { // it was deleted during the reconcile
 		err = controller.AwaitDeletion()

@@ -93,8 +93,8 @@ func holdTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplate
 }
 
 // hasTemplateDrift reports whether live differs from the desired template although the App has not changed: applied is
-// the digest of the template that the operator applied last. `kubectl rollout undo` also changes the annotations, and
-// with them the record.
+// the digest of the template that the operator applied last. The record does not show this drift, because `kubectl
+// rollout undo` changes the annotations, too.
 func hasTemplateDrift(applied string, desired, live *appsv1.Deployment) bool {
 	wanted, observed := &desired.Spec.Template, &live.Spec.Template
 	is, want := pods.Container(observed, containerName), pods.Container(wanted, containerName)

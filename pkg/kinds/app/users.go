@@ -15,8 +15,8 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
-// Users finds the Apps that use a former content of a connection Secret. It reads the caches and the indexes of the
-// controller of App.
+// Users finds the Apps that use a former content of a connection Secret, for the rotations of Database and
+// ExternalDatabase. It reads the caches and the indexes of the controller of App.
 type Users struct {
 	apps, deployed, running cache.SharedIndexInformer
 	deployments             children.Cache[*appsv1.Deployment]
@@ -40,7 +40,7 @@ func newUsers(c kinds.Cluster, hasSynced func(cache.SharedIndexInformer) bool) *
 // unknownUsers is the result of Former while the caches do not have all Apps, Deployments and Pods yet.
 const unknownUsers = "the list of Apps"
 
-// Former implements credentials.Users: it returns each App that may still use a former content of a Secret, in the form
+// Former is a credentials.Users: it returns each App that may still use a former content of a Secret, in the form
 // "App web", sorted. These are the Apps that refer to the Secret and have
 //   - a Deployment whose template is for another content, unless it has 0 replicas and no Pod, or
 //   - a Deployment whose status does not say that all its Pods have its template, or
