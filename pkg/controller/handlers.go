@@ -45,8 +45,8 @@ func Referrer(q *Queue, referrers func(obj metav1.Object) []Key) cache.ResourceE
 type handler struct {
 	queue *Queue
 	keys  func(obj metav1.Object) []Key
-	// tracker is set if the objects are those of the kind itself. It knows which statuses this process wrote. Of other
-	// objects, a resync adds no key, and no object of the initial list is urgent.
+	// tracker knows which statuses this process wrote. It is set only if the objects are those of the kind itself. If it
+	// is not set, a resync adds no key, and no object of the initial list is urgent.
 	tracker *Tracker
 }
 

@@ -52,7 +52,7 @@ func (t *Tracker) of(key Key) *tracked {
 	return t.keys[key]
 }
 
-// tidy forgets a key for which there is nothing to remember. The caller holds the lock.
+// tidy drops the record of a key if the record is empty. The caller holds the lock.
 func (t *Tracker) tidy(key Key) {
 	if t.keys[key].isEmpty() {
 		delete(t.keys, key)

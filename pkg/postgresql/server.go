@@ -176,7 +176,7 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (state, error) {
 	}
 	seen, err := s.owner.look(ctx, w)
 	for _, role := range seen.roles() {
-		role.Session = false // the role of this session is not an administrator
+		role.Session = false // the owner is logged in here, and is not an administrator
 	}
 	return seen, err
 }

@@ -63,7 +63,7 @@ type refusal struct{ error }
 
 func (r refusal) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.error }
 
-// TestFenceGuardsEveryClientOfKinds sends a request with each client through a fence that refuses all.
+// TestFenceGuardsEveryClientOfKinds sends a request with each client through a fence that rejects all requests.
 func TestFenceGuardsEveryClientOfKinds(t *testing.T) {
 	fenced, passed := errors.New("fenced"), errors.New("passed")
 	c, err := operator.NewClients(&rest.Config{

@@ -295,8 +295,8 @@ func TestEnsureDoesNotAdoptChildForDeletedOwner(t *testing.T) {
 		live   metav1.Object
 		writes []string
 	}{
-		"one that stays": {live: owner(), writes: []string{"patch deployments port/boat"}},
-		"one that goes":  {live: going},
+		"an owner that stays":            {live: owner(), writes: []string{"patch deployments port/boat"}},
+		"an owner that is being deleted": {live: going},
 	} {
 		t.Run(name, func(t *testing.T) {
 			orphan := made(t, unowned)

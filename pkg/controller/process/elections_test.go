@@ -97,11 +97,11 @@ func TestOnlyOneInstallationLeads(t *testing.T) {
 func TestLossOfEitherLeaseStopsProcess(t *testing.T) {
 	for _, namespace := range []string{"one", metav1.NamespaceSystem} {
 		t.Run("of the one in "+namespace, func(t *testing.T) {
-			var refuse atomic.Bool
+			var reject atomic.Bool
 			client := fake.NewClientset()
 			client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 				renews := holderOf(action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)) != ""
-				return refuse.Load() && renews && action.GetNamespace() == namespace, nil, errors.New("no answer")
+				return reject.Load() && renews && action.GetNamespace() == namespace, nil, errors.New("no answer")
 			})
 			i := install(t, client, "one", func(e *election) {
 				patiently(e)
@@ -110,7 +110,7 @@ func TestLossOfEitherLeaseStopsProcess(t *testing.T) {
 				}
 			})
 			eventually(t, "it to work", i.working.Load)
-			refuse.Store(true)
+			reject.Store(true)
 			if err := <-i.result; !errors.Is(err, errLeaseLost) {
 				t.Errorf("it ended with: %v", err)
 			}

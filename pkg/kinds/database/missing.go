@@ -42,7 +42,7 @@ type absence struct {
 }
 
 // forgetAfter is how long the operator remembers the missing Pod of a Database that is not reconciled any more. The
-// cache keeps each entry for this time, also one that another has replaced.
+// cache keeps replaced entries for this time too, so a longer time takes more memory.
 const forgetAfter = time.Hour
 
 // absenceOf returns the absence of the Pod of a Database, which begins now unless it is known.

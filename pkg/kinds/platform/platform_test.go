@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
@@ -309,36 +308,6 @@ func TestFinalizeReportsFailedDeletionOfComponent(t *testing.T) {
 				conditions.Degraded); !strings.Contains(degraded.Message, c.advice) {
 				t.Errorf("the message is %s", degraded.Message)
 			}
-		})
-	}
-}
-
-func TestReconcileRejectsInvalidSpec(t *testing.T) {
-	for name, c := range map[string]struct {
-		spec  []v1alpha1.PlatformComponent
-		ready string
-	}{
-		"components depend on each other in a cycle": {
-			[]v1alpha1.PlatformComponent{app("a", "b"), app("b", "c"), app("c", "a")},
-			"Ready=False DependencyCycle: components depend on each other in a cycle: a -> b -> c -> a;",
-		},
-		"a component depends on a component not listed": {
-			[]v1alpha1.PlatformComponent{app("a", "b")},
-			`Ready=False InvalidSpec: component "a" depends on unknown component "b"`,
-		},
-		"a component has no kind": {
-			[]v1alpha1.PlatformComponent{{Name: "a"}},
-			`Ready=False InvalidSpec: component "a" has none of the fields app, database, externalDatabase and at`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, example(append(c.spec, app("fine"))...))
-			r := f.Reconcile()
-			controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
-			controllertest.Equal(t, "the error degrades the Platform", true, controller.Degrades(example(), r.Err))
-			controllertest.Equal(t, "phase", v1alpha1.PlatformFailed, f.Object().Status.Phase)
-			f.checkCondition(c.ready)
-			f.checkCondition("Stalled=True")
 		})
 	}
 }

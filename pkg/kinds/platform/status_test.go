@@ -175,3 +175,33 @@ func TestComponentWaitsWhileManyFormerChildrenAreLeft(t *testing.T) {
 	controllertest.Equal(t, "message", "Waiting for the deletion of components that are no longer in the spec. More "+
 		"than 64 of them are left.", web.Message)
 }
+
+func TestReconcileRejectsInvalidSpec(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec  []v1alpha1.PlatformComponent
+		ready string
+	}{
+		"components depend on each other in a cycle": {
+			[]v1alpha1.PlatformComponent{app("a", "b"), app("b", "c"), app("c", "a")},
+			"Ready=False DependencyCycle: components depend on each other in a cycle: a -> b -> c -> a;",
+		},
+		"a component depends on a component not listed": {
+			[]v1alpha1.PlatformComponent{app("a", "b")},
+			`Ready=False InvalidSpec: component "a" depends on unknown component "b"`,
+		},
+		"a component has no kind": {
+			[]v1alpha1.PlatformComponent{{Name: "a"}},
+			`Ready=False InvalidSpec: component "a" has none of the fields app, database, externalDatabase and at`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, example(append(c.spec, app("fine"))...))
+			r := f.Reconcile()
+			controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
+			controllertest.Equal(t, "the error degrades the Platform", true, controller.Degrades(example(), r.Err))
+			controllertest.Equal(t, "phase", v1alpha1.PlatformFailed, f.Object().Status.Phase)
+			f.checkCondition(c.ready)
+			f.checkCondition("Stalled=True")
+		})
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
 // tenants returns the number of objects in each of n namespaces, whose names are numbered. The first ten namespaces
@@ -93,5 +95,52 @@ func TestParseReadsWhatTextWrites(t *testing.T) {
 		if l, err := Parse(1, text); err == nil {
 			t.Errorf("%s: %q is read as %v", name, text, l)
 		}
+	}
+}
+
+func TestLayoutIsReplacedOnlyIfItDoesNotFit(t *testing.T) {
+	weights := tenants(40, 4000)
+	good := Layout{Version: 3, Cuts: Balance(weights, 4)}
+	for name, c := range map[string]struct {
+		layout  Layout
+		weights map[string]int
+		n       int
+		changed bool
+	}{
+		"no layout":                            {Layout{}, weights, 4, true},
+		"the best layout":                      {good, weights, 4, false},
+		"another number of shards":             {good, weights, 5, true},
+		"no shards":                            {good, weights, 1, true},
+		"equal ranges for numbered namespaces": {Layout{Version: 1, Cuts: Balance(nil, 4)}, weights, 4, true},
+		"a few objects, however they are spread": {
+			Layout{Version: 1, Cuts: Balance(nil, 4)}, map[string]int{"tenant-000": 40, "tenant-001": 40}, 4, false,
+		},
+		"without objects": {good, nil, 4, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next, changed := c.layout.Next(c.weights, c.n)
+			controllertest.Equal(t, "changed", c.changed, changed)
+			if changed {
+				controllertest.Equal(t, "cuts", c.n-1, len(next.Cuts))
+			}
+		})
+	}
+}
+
+func TestIDsOfDifferentLayoutsDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for _, l := range []Layout{
+		{}, {Version: 1}, {Version: 2}, {Version: 2, Cuts: []uint64{1}}, {
+			Version: 2, Cuts: []uint64{1, 2},
+		}, {Version: 2, Cuts: []uint64{1 << 40}}, {Version: 12, Cuts: []uint64{1}},
+	} {
+		if seen[l.ID()] {
+			t.Errorf("another layout has the ID %s too", l.ID())
+		}
+		seen[l.ID()] = true
+		controllertest.Equal(t, "version in the ID", l.Version, versionIn(l.ID()))
+	}
+	for _, id := range []string{"", "x", "-1-x", "99999999999999999999-x", "9007199254740993-x"} {
+		controllertest.Equal(t, "version in "+id, 0, versionIn(id))
 	}
 }

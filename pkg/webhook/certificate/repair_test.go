@@ -128,7 +128,7 @@ func TestReconcileRepairsCustomResourceDefinition(t *testing.T) {
 		want  *apiextensionsv1.WebhookClientConfig
 	}{
 		{
-			name:  "when it is applied anew, without a caBundle",
+			name:  "after a user has applied it again, without a caBundle",
 			spoil: func(c *apiextensionsv1.WebhookClientConfig) { c.CABundle = nil },
 			want:  atService(443),
 		},

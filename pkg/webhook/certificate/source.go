@@ -35,8 +35,8 @@ const (
 // set the clock.
 const recheck = time.Hour
 
-// writesAtOnce is the number of writes after which there is at most one write in a second, in case another client keeps
-// reverting them. A renewal of the CA and the certificate takes fewer writes.
+// writesAtOnce is how many writes may follow each other at once. After them, there is at most one write in a second, in
+// case another client keeps reverting the writes. A renewal of the CA and the certificate takes fewer.
 const writesAtOnce = 10
 
 var (
