@@ -2,7 +2,9 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -45,15 +48,42 @@ func NewClients(config *rest.Config) (*Clients, error) {
 	return &Clients{Kube: kube, Windlass: windlass}, nil
 }
 
-// Eventually waits until holds returns true. It fails the test after an error or after Patience. what describes the
-// awaited state in the message of a failure.
+// Eventually waits until holds returns true. It fails the test if Await returns an error. what describes the awaited
+// state in the message of a failure.
 func Eventually(t *testing.T, what string, holds func(ctx context.Context) (bool, error)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	if err := checks.DelayFunc().Until(ctx, true, true, holds); err != nil {
+	if err := Await(t.Context(), holds); err != nil {
 		t.Fatalf("waiting for %s: %v", what, err)
 	}
+}
+
+// Await waits until holds returns true, and returns an error after Patience. Errors of the API server and of the
+// connection do not end the wait: a read may fail while the server starts, is overloaded or cannot reach a webhook.
+// Another error of holds ends the wait.
+func Await(ctx context.Context, holds func(ctx context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	var last error
+	err := checks.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (ok bool, err error) {
+		if ok, last = holds(ctx); isTransient(last) {
+			return false, nil
+		}
+		return ok, last
+	})
+	if wait.Interrupted(err) && last != nil {
+		return fmt.Errorf("%w; the last error: %w", err, last)
+	}
+	return err
+}
+
+// isTransient reports whether an error may be gone at the next attempt.
+func isTransient(err error) bool {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		code := status.Status().Code
+		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
+	}
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
+		utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsTimeout(err)
 }
 
 // IgnoreNotFound returns nil for a NotFound error, and any other error unchanged.

@@ -14,13 +14,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/test/framework"
@@ -91,11 +89,10 @@ func (c *campaign) remove(t *testing.T, kind Kind) {
 		mine[object.GetNamespace()+"/"+object.GetName()] = true
 	}
 	var left []string
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, framework.Patience, true,
-		func(ctx context.Context) (_ bool, err error) {
-			left, err = c.remaining(ctx, kind, mine)
-			return len(left) == 0, err
-		})
+	err := framework.Await(t.Context(), func(ctx context.Context) (_ bool, err error) {
+		left, err = c.remaining(ctx, kind, mine)
+		return len(left) == 0, err
+	})
 	if err != nil {
 		t.Errorf("deleting objects of kind %s: %v; these remain:\n%s", kind.Name, err, strings.Join(left, "\n"))
 	}

@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/test/framework"
@@ -38,18 +40,42 @@ func podGone(t *testing.T, namespace, name string) {
 	})
 }
 
-// newPod waits until a Pod exists whose UID is not the given one and whose phase is not Pending, and returns the Pod.
-func newPod(t *testing.T, namespace, name string, not types.UID) *corev1.Pod {
+// startedPod waits until a Pod exists whose phase is not Pending, and returns the Pod.
+func startedPod(t *testing.T, namespace, name string) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
-	framework.Eventually(t, "a new Pod "+name+" to run", func(ctx context.Context) (_ bool, err error) {
+	framework.Eventually(t, "Pod "+name+" to start", func(ctx context.Context) (_ bool, err error) {
 		pod, err = shared.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
-		return err == nil && pod.UID != not && pod.Status.Phase != corev1.PodPending, err
+		return err == nil && pod.Status.Phase != corev1.PodPending, err
 	})
 	return pod
+}
+
+// watchPods watches the Pods of a namespace, which may exist for less time than passes between two reads on a busy
+// machine. It returns a function that waits until a number of different Pods have started.
+func watchPods(t *testing.T, namespace string) (waitForStarted func(number int)) {
+	t.Helper()
+	pods, err := shared.Kube.CoreV1().Pods(namespace).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatalf("watching Pods: %v", err)
+	}
+	return func(number int) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), framework.Patience)
+		defer cancel()
+		started := sets.New[types.UID]()
+		if _, err := watchtools.UntilWithoutRetry(ctx, pods, func(event watch.Event) (bool, error) {
+			if pod, ok := event.Object.(*corev1.Pod); ok && pod.Status.Phase != corev1.PodPending {
+				started.Insert(pod.UID)
+			}
+			return started.Len() == number, nil
+		}); err != nil {
+			t.Fatalf("waiting for %d Pods to start, of which %d have started: %v", number, started.Len(), err)
+		}
+	}
 }
 
 func TestAtFollowsEditedSchedule(t *testing.T) {
@@ -116,9 +142,9 @@ func TestAtRetriesFailedCommandUpToBackoffLimit(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	once := int32(1)
+	waitForStarted := watchPods(t, namespace)
 	shared.Create(t, namespace, "stubborn", "exit 3", func(at *v1.At) { at.Spec.BackoffLimit = &once })
-	first := newPod(t, namespace, "stubborn-pod", "")
-	newPod(t, namespace, "stubborn-pod", first.UID)
+	waitForStarted(2)
 	at := shared.InPhase(t, namespace, "stubborn", v1.AtDone)
 	if at.Status.Failed != 2 || framework.Reason(at, v1.AtFailed) != "BackoffLimitExceeded" {
 		t.Errorf("%d attempts failed with reason %q, want 2 with BackoffLimitExceeded", at.Status.Failed,
@@ -130,8 +156,9 @@ func TestFinishedAtIsDeletedAfterTTL(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	ttl := int32(1)
+	waitForStarted := watchPods(t, namespace)
 	shared.Create(t, namespace, "brief", "echo Hello", func(at *v1.At) { at.Spec.TTLSecondsAfterFinished = &ttl })
-	newPod(t, namespace, "brief-pod", "")
+	waitForStarted(1)
 	framework.Eventually(t, "the At to be deleted", func(ctx context.Context) (bool, error) {
 		_, err := shared.Windlass.CnatV1().Ats(namespace).Get(ctx, "brief", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
@@ -154,7 +181,7 @@ func TestPodIsDeletedWithItsAt(t *testing.T) {
 		shared.Create(t, namespace, name, c.line, func(at *v1.At) { at.Spec.Schedule = c.schedule })
 		shared.InPhase(t, namespace, name, c.phase)
 		if c.phase == v1.AtRunning {
-			newPod(t, namespace, name+"-pod", "")
+			startedPod(t, namespace, name+"-pod")
 		}
 		if err := shared.Windlass.CnatV1().Ats(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Fatalf("deleting the At: %v", err)
@@ -173,7 +200,7 @@ func TestAtKeepsForeignPodWithItsPodName(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("creating the foreign Pod: %v", err)
 	}
-	theirs := newPod(t, namespace, "taken-pod", "")
+	theirs := startedPod(t, namespace, "taken-pod")
 	shared.Create(t, namespace, "taken", "echo Hello", nil)
 	framework.Eventually(t, "condition Stalled with reason NameConflict", func(ctx context.Context) (bool, error) {
 		at, err := shared.Windlass.CnatV1().Ats(namespace).Get(ctx, "taken", metav1.GetOptions{})
@@ -194,7 +221,7 @@ func TestAtRestoresPodLabels(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	shared.Create(t, namespace, "bare", "sleep infinity", nil)
-	first := newPod(t, namespace, "bare-pod", "")
+	first := startedPod(t, namespace, "bare-pod")
 	if _, err := shared.Kube.CoreV1().Pods(namespace).Patch(t.Context(), first.Name, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatalf("removing the labels: %v", err)

@@ -9,9 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"windlass.dev/windlass/test/framework"
 )
@@ -43,11 +40,12 @@ func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 	eventuallyIs := func(want string, args ...string) {
 		t.Helper()
 		var got string
-		err := wait.PollUntilContextTimeout(t.Context(), 300*time.Millisecond, framework.Patience, true,
-			func(context.Context) (bool, error) {
-				got = kubectl(args...)
-				return got == want, nil
-			})
+		err := framework.Await(t.Context(), func(ctx context.Context) (_ bool, err error) {
+			if got, err = shared.Kubectl(ctx, "", append([]string{"-n", namespace}, args...)...); err != nil {
+				got = err.Error()
+			}
+			return got == want, nil
+		})
 		if err != nil {
 			t.Fatalf("kubectl %s: got %q, want %q", strings.Join(args, " "), got, want)
 		}
@@ -104,14 +102,10 @@ func awaitRight(t *testing.T, right ...string) {
 	t.Helper()
 	args := append([]string{"auth", "can-i", "--as", "system:serviceaccount:memcached-operator:memcached-operator"},
 		right...)
-	err := wait.PollUntilContextTimeout(t.Context(), 300*time.Millisecond, framework.Patience, true,
-		func(ctx context.Context) (bool, error) {
-			output, _ := shared.Kubectl(ctx, "", args...) // fails if the output is "no"
-			return output == "yes\n", nil
-		})
-	if err != nil {
-		t.Fatalf("waiting for the right to %s: %v", strings.Join(right, " "), err)
-	}
+	framework.Eventually(t, "the right to "+strings.Join(right, " "), func(ctx context.Context) (bool, error) {
+		output, _ := shared.Kubectl(ctx, "", args...) // fails if the output is "no"
+		return output == "yes\n", nil
+	})
 }
 
 // startExample starts the operator in examples/memcached, and returns its log. The operator stops at the end of the
