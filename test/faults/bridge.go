@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -56,6 +57,9 @@ func newBridge(o *observer, senders int) *bridge {
 // do sends a call and returns the response. After a successful write, the history of the call, if there is one, has
 // the event of the write.
 func (b *bridge) do(c call) response {
+	if c.history != nil {
+		c.history.setTime(time.Now())
+	}
 	sender := <-b.free
 	defer func() { b.free <- sender }()
 	sender.calls <- c
@@ -79,6 +83,9 @@ func (b *bridge) send(c call) response {
 	r := response{status: resp.StatusCode, header: resp.Header}
 	if r.body, err = io.ReadAll(resp.Body); err != nil {
 		return response{err: err}
+	}
+	if c.history != nil {
+		r.body = c.history.inBubbleTime(r.body)
 	}
 	if c.method == http.MethodGet || c.history == nil || c.resource < 0 || r.status >= http.StatusMultipleChoices {
 		return r

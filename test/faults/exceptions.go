@@ -33,11 +33,10 @@ func (ref reference) exemptObjects(p plan) map[string]bool {
 	if slices.Contains(podLosses, p.fault) { // the invariant of the scenario checks the rest
 		return ref.withDependents("ats/task", "pods/task-pod", "apps/shop", "pods/"+runPodName)
 	}
-	if slices.ContainsFunc(append(podLosses, "retries"), func(how string) bool {
-		return strings.HasSuffix(p.scenario, "at-"+how)
-	}) {
-		// The clock of a run is ahead of the API server's, which sets the time of the deletion. The operator may therefore
-		// not wait for the report of the kubelet.
+	if missed := p.fault == dropped || p.fault == frozen || p.fault == clockForward || affected == "pods/task-pod"; missed &&
+		slices.ContainsFunc(podLosses, func(how string) bool { return strings.HasSuffix(p.scenario, "at-"+how) }) {
+		// The status says that the Pod was deleted, without the exit code that the kubelet reports: the event of the report
+		// is missing, the operator's clock is ahead of the API server's, or the fault deletes the Pod earlier.
 		return ref.withDependents("ats/task")
 	}
 	if p.fault == objectDeleted+"-pods-task-pod" && strings.Contains(fmt.Sprint(ref.final["ats/task"]), "phase:Running") {
@@ -81,13 +80,17 @@ func (ref reference) allowance(p plan) func(name string) (fewer, more int) {
 		case p.fault == "422" && strings.HasSuffix(p.scenario, "at-exceeds") && p.point == "create-pods-task-pod":
 			// The operator retries an invalid request after five minutes. The deadline of this At is one minute.
 			return 1, 0
-		case p.fault == leaseLost && strings.HasSuffix(p.scenario, "at-exceeds") && p.point == "create-pods-task-pod":
-			// A POST cannot require a version of another object. A process that was suspended creates the Pod, and the
-			// leader deletes the Pod.
+		case p.createsLatePod():
 			return 0, 1
 		}
 		return 0, 0
 	}
+}
+
+// createsLatePod reports whether a process creates the Pod of an At that is done, because the process was suspended
+// before it sent the request. A POST cannot require a version of another object. The leader deletes the Pod at once.
+func (p plan) createsLatePod() bool {
+	return p.fault == leaseLost && strings.HasSuffix(p.scenario, "at-exceeds") && p.point == "create-pods-task-pod"
 }
 
 // hasDependencies reports whether an object is a Platform component with dependencies. The operator creates such a

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -14,13 +15,21 @@ type history struct {
 	mu     sync.Mutex
 	events [][]event
 	newest map[types.UID]*object // the newest version of each object; nil after its deletion
+	now    time.Time             // the time in the bubble of the newest call
+	// deletionTimes has the times in the bubble at which objects were deleted that have finalizers.
+	deletionTimes map[types.UID]string
 }
 
 func newHistory() *history {
-	return &history{events: make([][]event, len(resources)), newest: map[types.UID]*object{}}
+	return &history{
+		events: make([][]event, len(resources)), newest: map[types.UID]*object{}, deletionTimes: map[types.UID]string{},
+	}
 }
 
 func (h *history) add(e event) {
+	if e.DeletionTimestamp != nil {
+		e.object.raw = h.inBubbleTime(e.object.raw)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events[e.resource] = append(h.events[e.resource], e)
