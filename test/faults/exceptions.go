@@ -33,11 +33,15 @@ func (ref reference) exemptObjects(p plan) map[string]bool {
 	if slices.Contains(podLosses, p.fault) { // the invariant of the scenario checks the rest
 		return ref.withDependents("ats/task", "pods/task-pod", "apps/shop", "pods/"+runPodName)
 	}
-	if missed := p.fault == dropped || p.fault == frozen || p.fault == clockForward || affected == "pods/task-pod"; missed &&
-		slices.ContainsFunc(podLosses, func(how string) bool { return strings.HasSuffix(p.scenario, "at-"+how) }) {
+	if slices.Contains([]string{dropped, frozen, early, clockForward}, p.fault) || affected == "pods/task-pod" {
 		// The status says that the Pod was deleted, without the exit code that the kubelet reports: the event of the report
-		// is missing, the operator's clock is ahead of the API server's, or the fault deletes the Pod earlier.
-		return ref.withDependents("ats/task")
+		// is missing, the operator's clock is ahead of the API server's, or the Pod is deleted before it starts.
+		if slices.ContainsFunc(podLosses, func(how string) bool { return strings.HasSuffix(p.scenario, "at-"+how) }) {
+			return ref.withDependents("ats/task")
+		}
+		if p.scenario == "rollout-interrupted" {
+			return map[string]bool{"apps/shop.status": true}
+		}
 	}
 	if p.fault == objectDeleted+"-pods-task-pod" && strings.Contains(fmt.Sprint(ref.final["ats/task"]), "phase:Running") {
 		return ref.withDependents("ats/task") // a command whose Pod is deleted has failed
