@@ -13,24 +13,24 @@ type confirmation int
 
 const (
 	unconfirmed confirmation = iota // not known: the last attempt to confirm has failed, or there was none
-	confirmed                       // it has the ID of the layout
-	withdrawing                     // not known, since another installation has worked
-	withdrawn                       // it has no ID, because another installation works
+	confirmed                       // the Lease has the ID of the layout
+	withdrawing                     // not known; another installation works, or has worked since the last confirmation
+	withdrawn                       // the Lease has no ID, because another installation works
 )
 
 // yields reports whether this replica works on no shard because another installation works, or has worked since the
 // last confirmation.
 func (c *coordinator) yields() bool { return c.confirmation >= withdrawing }
 
-// mustConfirm reports whether this replica must confirm a layout before it continues: the stored layout is newer, has
-// other cuts, or its own layout is not confirmed.
+// mustConfirm reports whether this replica must confirm a layout before it continues: the stored layout is newer than
+// the layout of this replica or has other cuts, or the layout of this replica is not confirmed.
 func (c *coordinator) mustConfirm(stored shards.StoredLayout) bool {
 	otherCuts := stored.Version == c.layout.Version && stored.ID() != c.layout.ID()
 	return stored.Version > c.layout.Version || otherCuts || c.confirmation != confirmed
 }
 
-// switchLayout stops all work with the former layout, and confirms the new one. When the API server has stored that,
-// the next step follows at once.
+// switchLayout stops all work with the previous layout, and confirms the new one. If the confirmation succeeds, the
+// next step follows at once. switchLayout returns an error if reconciles do not end in time.
 func (c *coordinator) switchLayout(ctx context.Context, layout shards.Layout) error {
 	if err := c.stopShards(); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (c *coordinator) switchLayout(ctx context.Context, layout shards.Layout) er
 		c.layout = layout
 	}
 	if c.yields() {
-		c.confirmation = withdrawing // even after an error, because the Lease is renewed with the layout
+		c.confirmation = withdrawing // even after an error, because the next renewal writes the ID
 	} else {
 		c.confirmation = unconfirmed
 	}
@@ -55,8 +55,8 @@ func (c *coordinator) switchLayout(ctx context.Context, layout shards.Layout) er
 	return nil
 }
 
-// yield releases all shards while another installation holds a Lease of the cluster, and withdraws the confirmation of
-// the layout. Nobody works on a shard without the confirmation of the leader, which confirms the layout again when
+// yield releases all shards and withdraws the confirmation of the layout, because another installation holds a Lease of
+// the cluster. No replica works on a shard until the leader has confirmed the layout again. The leader does that after
 // election.begin has waited until the other installation has ended.
 func (c *coordinator) yield(ctx context.Context) error {
 	klog.FromContext(ctx).Info("Standing by while another installation works")

@@ -18,7 +18,8 @@ import (
 	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
-// coordination reads and writes what the replicas of an operator coordinate with: Leases, and the layout of the shards.
+// coordination reads and writes the objects through which the replicas of an operator coordinate: Leases, and the
+// ConfigMap with the layout of the shards.
 type coordination struct {
 	// lease is the Lease of the leader. All other Leases and the layout are in its namespace.
 	lease Lease
@@ -44,7 +45,7 @@ func newCoordination(leases []Lease) coordination {
 	}
 }
 
-// state is what the API server stores at a time.
+// state has the Leases and the layout, as read from the API server.
 type state struct {
 	asked   time.Time
 	leases  []coordinationv1.Lease
@@ -52,8 +53,8 @@ type state struct {
 	foreign bool                // another installation holds a Lease of the cluster
 }
 
-// readState reads the state. The Leases are read before the layout, because the holder of a shard has to use the layout
-// that is stored after it has acquired its Lease.
+// readState reads the state. The Leases are read before the layout, because the holder of a shard must use a layout
+// that was read after the holder acquired the Lease.
 func (c *coordination) readState(ctx context.Context) (s state, err error) {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
@@ -83,9 +84,9 @@ func (c *coordination) list(ctx context.Context) ([]coordinationv1.Lease, error)
 	return list.Items, nil
 }
 
-// acquire writes this replica into the Lease of a shard. lease is the Lease as listed, or nil if it does not exist,
-// which is the precondition. acquire returns nil unless the API server says that this replica holds the Lease. After an
-// error, it may hold the Lease nevertheless.
+// acquire makes this replica the holder of the Lease of a shard. lease is the Lease as listed, or nil if there was
+// none. The precondition of the write is that the Lease has not changed since. After an error, acquire returns nil, and
+// this replica may hold the Lease nevertheless.
 func (c *coordination) acquire(
 	ctx context.Context, shard int, lease *coordinationv1.Lease,
 ) (acquired *coordinationv1.Lease) {
@@ -119,17 +120,17 @@ func (c *coordination) acquire(
 	return nil
 }
 
-// unlabelled returns an error if a Lease that was not listed exists, because it lacks the label.
+// unlabelled returns an error if a Lease exists and lacks the label of the operator, so that list omits it.
 func (c *coordination) unlabelled(ctx context.Context, name string) error {
 	lease, err := c.leases.Get(ctx, name, metav1.GetOptions{})
 	if err != nil || lease.Labels[shards.OperatorLabel] == c.operator {
-		return nil // it was just created or deleted
+		return nil // the Lease was just created or deleted
 	}
 	return fmt.Errorf("the Lease %s does not belong to the operator: set the label %s=%s if the operator may use it, "+
 		"or delete it", name, shards.OperatorLabel, c.operator)
 }
 
-// release releases a Lease if it is the Lease of a shard that this replica holds. Its work on the shard has ended. to
+// release releases a Lease if this replica holds it as the Lease of a shard. The work on the shard must have ended. to
 // is the replica that should take the shard, or "" for any. After an error, the API server may still carry out the
 // write.
 func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease, to string) error {
@@ -170,13 +171,13 @@ func (c *coordination) remove(ctx context.Context, lease coordinationv1.Lease) {
 }
 
 // watch calls changed when the holder of a Lease may have changed, has confirmed another layout, or stops. It tells the
-// observer about all renewals. Without a working watch, replicas only take longer to react.
+// observer about all renewals, until ctx ends. If watches fail, replicas only take longer to react.
 func (c *coordination) watch(ctx context.Context, changed func()) {
 	leases := informers.NewSharedInformerFactoryWithOptions(c.lease.Client, 0,
 		informers.WithNamespace(c.lease.Namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.LabelSelector = shards.OperatorLabel + "=" + c.operator
 		})).Coordination().V1().Leases().Informer()
-	_, _ = leases.AddEventHandler(cache.ResourceEventHandlerFuncs{ // an informer that has not started refuses no handler
+	_, _ = leases.AddEventHandler(cache.ResourceEventHandlerFuncs{ // an informer that has not started accepts it
 		AddFunc:    func(any) { changed() },
 		DeleteFunc: func(any) { changed() },
 		UpdateFunc: func(before, after any) {
@@ -195,7 +196,7 @@ func (c *coordination) watch(ctx context.Context, changed func()) {
 	leases.RunWithContext(ctx)
 }
 
-// holderOf returns the holder of a Lease, or "" if it has none, or does not exist.
+// holderOf returns the holder of a Lease, or "" if the Lease has none or is nil.
 func holderOf(lease *coordinationv1.Lease) string {
 	if lease == nil {
 		return ""

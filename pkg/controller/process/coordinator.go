@@ -29,20 +29,20 @@ type Sharding struct {
 }
 
 const (
-	// stepInterval is the time between two steps of a coordinator that waits for other replicas, if no Lease changes.
-	// restInterval is the time if it waits for nothing and no Lease expires.
+	// stepInterval is the time between two steps while this replica waits for others and no Lease changes. restInterval is
+	// the time between two steps while this replica waits for nothing and no Lease expires.
 	stepInterval, restInterval = 3 * time.Second, 6 * time.Second
-	// readDeadline is how long this process sends writes after it has read the state. Another installation that
-	// acquires the Lease of the cluster waits longer than that.
+	// readDeadline is how long this process sends writes after it has read the state. Another installation that acquires
+	// the Lease of the cluster waits longer than readDeadline before it works.
 	readDeadline = renewDeadline + reconcilesTimeout
-	// readPatience is how long a replica that has a share of the shards may fail to read the state: renewDeadline, and
-	// the additional time before the first attempt if the replica rested.
+	// readPatience is how long a replica that has a share of the shards may fail to read the state before its process
+	// ends. It is renewDeadline plus the additional time between two steps at rest.
 	readPatience = renewDeadline + restInterval - stepInterval
 )
 
 // coordinator decides which shards this replica works on, together with the coordinators of the other replicas.
 //
-// No two replicas may work on the same object. Package shards has the protocol.
+// Package shards has the protocol, which ensures that no two replicas work on the same object.
 type coordinator struct {
 	Sharding
 	coordination
@@ -52,34 +52,34 @@ type coordinator struct {
 	working context.Context
 	started func(*instance) // is called when an instance starts
 	leads   atomic.Bool     // whether this replica leads
-	// ready is called when this replica has confirmed a layout, or has withdrawn its confirmation. This replica may then
-	// stand for election.
+	// ready is called when this replica has confirmed a layout, or has withdrawn its confirmation. From then on, this
+	// replica may become the leader.
 	ready func()
 
-	// layout is the layout that this replica works with, or is about to.
+	// layout is the layout that this replica works with, or will work with next.
 	layout       shards.Layout
 	confirmation confirmation
-	settled      bool                             // whether this replica waits for nothing
+	settled      bool                             // this replica waits for nothing
 	counted      atomic.Pointer[weights]          // the latest result of Weigh; nil before the first one
 	considered   *weights                         // the result of Weigh that the stored layout fits
-	wake         func()                           // lets the next step follow at once
-	lastRead     time.Time                        // when the state was read last, or this replica kept nobody from working
-	readTerm     *term                            // of the last reading of the state
+	wake         func()                           // starts the next step at once
+	lastRead     time.Time                        // when the state was last read, or a failure to read it was harmless
+	readTerm     *term                            // renewed by each reading of the state
 	listed       map[string]*coordinationv1.Lease // all Leases, by name
 	running      map[int]*instance                // by shard
-	offers       map[int]offer                    // of shards that this replica has released, and nobody holds yet
-	// by the replica that has not taken a shard, or to which none could be offered
+	offers       map[int]offer                    // shards that this replica has offered, and nobody holds yet
+	// declined is when a replica last failed to acquire an offered shard, or an offer to it failed, by replica.
 	declined map[string]time.Time
-	// the versions of Leases that this replica has tried to release, without a clear answer
+	// doubtful is the version of a Lease that this replica tried to release without learning the result, by name.
 	doubtful map[string]string
 
 	mu        sync.Mutex
 	prevented bool // no instance may start any more
 }
 
-// run coordinates until ctx ends. It returns an error if this replica has lost a shard, if it cannot read the state for
-// too long, if it cannot start an instance, or if reconciles do not end in time. changes has a value when the Leases
-// may have changed, or an instance has ended.
+// run coordinates until ctx ends. It returns an error if this replica has lost a shard, has failed to read the state
+// for readPatience, or cannot start an instance, or if reconciles do not end in time. changes has a value when the
+// Leases may have changed, or an instance has ended.
 func (c *coordinator) run(ctx context.Context, changes <-chan struct{}) error {
 	for {
 		if err := c.step(ctx); err != nil && ctx.Err() == nil {
@@ -102,7 +102,7 @@ func (c *coordinator) interval() time.Duration {
 	return min(restInterval, c.observer.UntilExpiry())
 }
 
-// step brings this replica closer to the shards that it should work on. An error ends the process.
+// step reads the state, and takes the next of the steps in package shards. An error ends the process.
 func (c *coordinator) step(ctx context.Context) error {
 	c.settled = false
 	s, err := c.readState(ctx)
@@ -115,10 +115,10 @@ func (c *coordinator) step(ctx context.Context) error {
 	}
 	c.readTerm.renew(s.asked)
 	if c.yields() && !c.leads.Load() && holderOf(c.listed[c.operator]) == c.identity {
-		return nil // its election waits until the other installation has ended
+		return nil // election.begin waits until the other installation has ended
 	}
 	if c.mustConfirm(s.layout) {
-		return c.switchLayout(ctx, s.layout.Layout) // the Leases were read too early for this layout
+		return c.switchLayout(ctx, s.layout.Layout) // the next step reads the Leases again
 	}
 	if s.layout.ID() == c.layout.ID() {
 		c.layout.Weights = s.layout.Weights
@@ -155,14 +155,14 @@ func (c *coordinator) step(ctx context.Context) error {
 	return nil
 }
 
-// readFailed handles an error of readState. A replica whose own Lease is valid has a share of the shards, even if it
-// cannot work. If it has not read the state for readPatience, readFailed returns err, which ends the process, so that
-// the others get this share. Otherwise, it logs err, unless ctx has ended.
+// readFailed handles an error of readState. A replica whose own Lease is valid has a share of the shards, even if the
+// replica cannot work. If the replica has not read the state for readPatience, readFailed returns err. This ends the
+// process, so that other replicas get the share. Before that, readFailed only logs err, unless ctx has ended.
 func (c *coordinator) readFailed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil // the end of the process has canceled the request
 	}
-	waits := len(c.running) == 0 && errors.Is(err, shards.ErrForeign) // as all replicas do
+	waits := len(c.running) == 0 && errors.Is(err, shards.ErrForeign) // then all replicas wait
 	if !c.presence.term.begun() || waits {
 		c.lastRead = c.clock.Now()
 	}
@@ -173,7 +173,7 @@ func (c *coordinator) readFailed(ctx context.Context, err error) error {
 	return nil
 }
 
-// holds reports whether this replica holds the Lease of a shard, and nobody has deleted it.
+// holds reports whether this replica holds the Lease of a shard, and the Lease still exists.
 func (c *coordinator) holds(view shards.View, shard int) bool {
 	return view.Holds(c.identity, shard) && holderOf(c.listed[shards.LeaseName(c.operator, shard)]) == c.identity
 }
@@ -186,7 +186,7 @@ func byName(leases []coordinationv1.Lease) map[string]*coordinationv1.Lease {
 	return named
 }
 
-// stopShards stops the work on all shards, whose Leases this replica keeps. It returns an error if reconciles do not
+// stopShards stops the work on all shards. This replica keeps their Leases. It returns an error if reconciles do not
 // end in time.
 func (c *coordinator) stopShards() error {
 	for _, i := range c.running {
@@ -200,7 +200,7 @@ func (c *coordinator) stopShards() error {
 	return nil
 }
 
-// stopShard stops the work on a shard.
+// stopShard stops the work on a shard, if there is any. It returns an error if reconciles do not end in time.
 func (c *coordinator) stopShard(shard int) error {
 	i := c.running[shard]
 	if i == nil {
@@ -223,8 +223,8 @@ func (c *coordinator) startsPrevented() bool {
 	return c.prevented
 }
 
-// startShards starts to work on the shards that this replica holds. view and the layout were read from the API server
-// after their Leases were acquired.
+// startShards starts to work on the shards that this replica holds. The caller must have read view and the layout after
+// it acquired the Leases of these shards.
 func (c *coordinator) startShards(ctx context.Context, view shards.View) error {
 	for shard := range c.layout.Shards() {
 		if c.running[shard] != nil || !c.holds(view, shard) || !view.MayWork(shard) {
@@ -237,7 +237,7 @@ func (c *coordinator) startShards(ctx context.Context, view shards.View) error {
 	return nil
 }
 
-// startShard starts to work on a shard, unless starts are prevented.
+// startShard starts to work on a shard, unless starts are prevented or supersedeRelease fails.
 func (c *coordinator) startShard(ctx context.Context, shard int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,7 +43,7 @@ func TestReplicasShareNamespaces(t *testing.T) {
 func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
 	for _, c := range []struct {
 		from, to int
-		meantime map[string]int // the owners while both run
+		meantime map[string]int // the number of namespaces of each owner while both replicas run
 	}{
 		{2, 8, map[string]int{"a": 20, "b": 20}}, {8, 2, map[string]int{"a": 20, "b": 20}}, {
 			1, 8, map[string]int{"a": 40},
@@ -75,7 +75,8 @@ func (l *ledger) cuts() int {
 	return len(strings.Fields(layout.Data["cuts"]))
 }
 
-// TestOperatorWithoutShardsWaitsForThoseWithShards lets a process without shards lead while others work on shards.
+// TestOperatorWithoutShardsWaitsForThoseWithShards lets a process without shards lead while other processes work on
+// shards.
 func TestOperatorWithoutShardsWaitsForThoseWithShards(t *testing.T) {
 	inLedger(t, func(_ *testing.T, l *ledger) {
 		a, b := l.start("a", 4), l.start("b", 4)
@@ -137,8 +138,8 @@ func TestLostLayoutIsWrittenAgain(t *testing.T) {
 	})
 }
 
-// TestNumbersOfObjectsFollow changes the numbers of objects in the layout. The leader writes them again with the same
-// layout, so that no work stops.
+// TestNumbersOfObjectsFollow changes the numbers of objects in the stored layout. The leader corrects the numbers
+// without a new layout, so that no work stops.
 func TestNumbersOfObjectsFollow(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		m := l.start("a", 4)
@@ -180,7 +181,7 @@ func TestConfigMapOfSomebodyElseIsNotOverwritten(t *testing.T) {
 }
 
 // TestOperatorWithoutShardsWaitsAlthoughTheLayoutIsLost removes the label of the layout while a replica works on
-// shards, which only its Leases show then.
+// shards. After that, only the Leases show that the replica works.
 func TestOperatorWithoutShardsWaitsAlthoughTheLayoutIsLost(t *testing.T) {
 	inLedger(t, func(_ *testing.T, l *ledger) {
 		a := l.start("a", 4)
@@ -212,7 +213,8 @@ func TestReplicaWithoutAPIServerEndsBeforeOthersTakeItsShards(t *testing.T) {
 	})
 }
 
-// TestReplicaThatMayNotReadTheLayoutEnds shows that it keeps no other replica from the shards that it has a share of.
+// TestReplicaThatMayNotReadTheLayoutEnds checks that a replica ends if it has a share of the shards and may not read
+// the layout. Another replica then works on all shards.
 func TestReplicaThatMayNotReadTheLayoutEnds(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 4)
@@ -228,7 +230,7 @@ func TestReplicaThatMayNotReadTheLayoutEnds(t *testing.T) {
 	})
 }
 
-// TestReplicaLosesItsShardsWithItsLease lets somebody take or delete Leases of a replica.
+// TestReplicaLosesItsShardsWithItsLease lets another client take or delete Leases of a replica.
 func TestReplicaLosesItsShardsWithItsLease(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, l *ledger){
 		"another replica holds its shard, as after a long freeze": func(_ *testing.T, l *ledger) {
@@ -261,8 +263,8 @@ func TestReplicaLosesItsShardsWithItsLease(t *testing.T) {
 	}
 }
 
-// TestReplicasPauseWhileAnOperatorThatKnowsNoShardsLeads has a leader that holds no Lease of a replica, and works on
-// all namespaces at once.
+// TestReplicasPauseWhileAnOperatorThatKnowsNoShardsLeads simulates a leader without shards, which holds no Lease of a
+// replica and works on all namespaces.
 func TestReplicasPauseWhileAnOperatorThatKnowsNoShardsLeads(t *testing.T) {
 	inLedger(t, func(_ *testing.T, l *ledger) {
 		follower := l.start("a", 4)
@@ -290,8 +292,8 @@ func TestReplicaThatCannotStartGivesUpItsShards(t *testing.T) {
 	})
 }
 
-// TestReplicaThatTakesNoShardsCostsLittle lets a replica run that cannot acquire the Leases of shards, so that the
-// other one takes back each shard that it releases.
+// TestReplicaThatTakesNoShardsCostsLittle runs a replica that cannot acquire the Leases of shards. The other replica
+// acquires each shard again that it has released, and must not send many writes.
 func TestReplicaThatTakesNoShardsCostsLittle(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 4)

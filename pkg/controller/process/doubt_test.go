@@ -58,7 +58,7 @@ func TestReplicaWorksOnNoShardThatItMayLose(t *testing.T) {
 	})
 }
 
-// TestReplicaTakesBackWhatItCannotRelease lets a replica release a shard, which nobody else can acquire.
+// TestReplicaTakesBackWhatItCannotRelease lets a replica release a shard that no other replica can acquire.
 func TestReplicaTakesBackWhatItCannotRelease(t *testing.T) {
 	for name, answer := range map[string]func(l *ledger, lease *coordinationv1.Lease) error{
 		"the API server refuses that": func(_ *ledger, lease *coordinationv1.Lease) error { return refuseShard(lease) },
@@ -131,8 +131,9 @@ func TestFailedWithdrawalIsRepeated(t *testing.T) {
 	})
 }
 
-// TestReplicaThatWaitsToleratesAnError lets a replica wait because a ConfigMap is somebody else's. As all replicas
-// wait, it keeps none of them from working.
+// TestReplicaThatWaitsToleratesAnError lets a replica wait because the ConfigMap of the layout belongs to somebody
+// else. One further read of the ConfigMap fails. That must not end the replica, because all replicas wait and it blocks
+// none of them.
 func TestReplicaThatWaitsToleratesAnError(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		configMaps, name := l.client.CoreV1().ConfigMaps("windlass-system"), leaseName+"-shards"

@@ -40,7 +40,7 @@ type election struct {
 	labels   map[string]string // of the Lease
 	clock    clock.Clock       // for the wait until a Lease expires
 	term     *term
-	// keep says that the Lease is not released, but expires.
+	// keep is true if the Lease is not released at the end of the election, but expires.
 	keep atomic.Bool
 }
 
@@ -51,9 +51,9 @@ func newElection(lease Lease) *election {
 	}
 }
 
-// run calls work once this process holds the Lease. When ctx ends, it releases the Lease, unless the
-// cause is errAbandoned, and returns nil. If the Lease is lost before that, it returns errLeaseLost. It
-// does not release a lost Lease, because reconciles may still be in flight.
+// run calls work once this process holds the Lease. When ctx ends, it releases the Lease, unless the cause is
+// errAbandoned, and returns nil. If the Lease is lost before ctx ends, run returns errLeaseLost. It does not release a
+// lost Lease, because reconciles may still be in flight.
 func (e *election) run(ctx context.Context, work func()) error {
 	for ctx.Err() == nil {
 		led, err := e.attempt(ctx, work)
@@ -86,7 +86,7 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	defer cancel()
 	standing, acquired := context.WithCancel(ctx)
 	defer acquired()
-	var decided sync.Once // this process leads, or the attempt is over
+	var decided sync.Once // done when this process leads or the attempt is over
 	e.term.renewed.Store(nil)
 	held := &lock{term: e.term, lost: cancel, Interface: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
@@ -125,9 +125,9 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	return led, nil
 }
 
-// begin calls work. If another installation has held the Lease and not released it, begin waits until all its replicas
-// know that they have lost the Lease, and their reconciles in flight have ended: only one of them renewed it, but all
-// may work.
+// begin calls work. If another installation has held the Lease and has not released it, begin first waits. In this
+// time, all replicas of that installation notice that the Lease is lost, and their reconciles in flight end. Only one
+// of these replicas renewed the Lease, but all of them may work.
 func (e *election) begin(ctx context.Context, held *lock, work func()) {
 	if held.fromOther() {
 		wait := e.duration + reconcilesTimeout

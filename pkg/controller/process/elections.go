@@ -22,8 +22,8 @@ type Lease struct {
 type elections []*election
 
 // newElections returns the elections for Leases. With shards, the first Lease has the label of the Leases through which
-// the replicas coordinate, and the Lease that other installations wait for, which is the last, is not released: other
-// replicas of this installation may still work.
+// the replicas coordinate. Other installations wait for the last Lease. With shards, this process does not release the
+// last Lease, because other replicas of this installation may still work.
 func newElections(leases []Lease, sharded bool) (all elections) {
 	for i, lease := range leases {
 		e := newElection(lease)
@@ -36,7 +36,7 @@ func newElections(leases []Lease, sharded bool) (all elections) {
 	return all
 }
 
-// check is for /healthz: it fails if this process holds a Lease and has not renewed it in time.
+// check is for /healthz. It returns an error if this process has held a Lease and has not renewed it in time.
 func (all elections) check() error {
 	for _, e := range all {
 		if e.term.over() {
@@ -46,9 +46,9 @@ func (all elections) check() error {
 	return nil
 }
 
-// elect acquires the Leases in order, and calls work when it holds all of them. When ctx ends, it
-// releases them and returns nil. When a Lease is lost, it returns the error at once and releases no
-// Lease, because reconciles may still be in flight.
+// elect acquires the Leases in order, and calls work when it holds all of them. When ctx ends, elect releases the
+// Leases and returns nil. When a Lease is lost, elect returns the error at once and releases no Lease, because
+// reconciles may still be in flight.
 func elect(ctx context.Context, elections elections, work func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errAbandoned)

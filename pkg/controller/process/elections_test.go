@@ -40,7 +40,8 @@ func patiently(e *election) {
 	e.duration, e.deadline, e.period = 3*time.Hour, 2*time.Hour, time.Hour
 }
 
-// TestOnlyOneInstallationLeads has elections whose times are so long that only the watch shows a released Lease.
+// TestOnlyOneInstallationLeads uses elections whose times are so long that only the watch can show a released Lease in
+// time.
 func TestOnlyOneInstallationLeads(t *testing.T) {
 	client := fake.NewClientset()
 	first := install(t, client, "one", patiently)

@@ -44,8 +44,8 @@ func health(healthy, ready func() error, controllers func() []*controller.Contro
 	return mux
 }
 
-// kindStates returns a line for each controller, which says whether its kind is watched. The lines name no error,
-// because every Pod of the cluster can read them; the log names it.
+// kindStates returns one line for each controller, which says whether its kind is watched. The lines contain no error,
+// because every Pod of the cluster can read them. The log has the error.
 func kindStates(controllers []*controller.Controller) string {
 	var lines strings.Builder
 	for _, c := range controllers {
@@ -58,9 +58,9 @@ func kindStates(controllers []*controller.Controller) string {
 	return lines.String()
 }
 
-// serve listens on address at once, and serves until ctx ends: by HTTPS if certificates is not nil, otherwise by HTTP.
-// If the server fails before that, it sends the error to failed. stopped is closed after the shutdown, which takes up
-// to 5 s.
+// serve listens on address, and returns an error if that fails. In the background, it then serves until ctx ends: by
+// HTTPS if certificates is not nil, otherwise by HTTP. If the server fails before ctx ends, serve sends the error to
+// failed. stopped is closed after the shutdown, which takes up to 5 s.
 func serve(ctx context.Context, address string, handler http.Handler, certificates *tls.Config, failed chan<- error) (
 	stopped <-chan struct{}, err error) {
 	server, err := httpserver.Listen(ctx, address, httpserver.Options{
@@ -80,7 +80,7 @@ func serve(ctx context.Context, address string, handler http.Handler, certificat
 		<-ctx.Done()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
-		_ = server.Shutdown(ending) // requests that are left are cut off
+		_ = server.Shutdown(ending) // it closes the connections of unfinished requests
 	}()
 	return done, nil
 }

@@ -11,9 +11,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Fence keeps a process that has lost its Leases from writing. A process that was stopped with SIGSTOP, or whose
-// control group was frozen, for longer than a Lease is valid continues in the middle of its reconciles. It sees only
-// later that another process leads. The zero value, and nil, let all requests pass.
+// Fence keeps a process that has lost its Leases from writing. A process can be stopped with SIGSTOP, or its control
+// group frozen, for longer than a Lease is valid. The process then continues in the middle of its reconciles, and
+// notices only later that another process leads. The zero Fence and a nil Fence let all requests pass.
 type Fence struct {
 	mu    sync.Mutex
 	terms []*term
@@ -21,12 +21,12 @@ type Fence struct {
 
 var errFenced = errors.New("this process has not renewed its Lease in time, so another process may lead now")
 
-// Wrap returns a transport that refuses writes unless this process may still act. Without shards, it must have renewed
-// all its Leases in time. With shards, it must have renewed the Lease of the replica, and read the Leases and the
-// layout. Wrap is meant for rest.Config.Wrap.
+// Wrap returns a transport that rejects writes unless this process may act. Without shards, the process must have
+// renewed all its Leases in time. With shards, the process must have renewed the Lease of the replica, and read the
+// Leases and the layout, in time. Wrap is an argument for rest.Config.Wrap.
 func (f *Fence) Wrap(next http.RoundTripper) http.RoundTripper { return fenced{f, next} }
 
-// guard makes the fence refuse writes outside of the terms.
+// guard makes the fence reject writes outside of the terms.
 func (f *Fence) guard(terms ...*term) {
 	if f == nil {
 		return
@@ -70,13 +70,13 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper implements k8s.io/apimachinery/pkg/util/net.RoundTripperWrapper.
 func (f fenced) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// term is the time in which a process may act as the holder of a Lease. The time counts even while the process is
-// stopped, or the whole machine is suspended.
+// term is the time in which a process may act as the holder of a Lease. The time goes on while the process is stopped
+// or the machine is suspended.
 type term struct {
 	clock    clock.PassiveClock
 	duration time.Duration // after which another process may hold the Lease
 	deadline time.Duration // after which this process no longer acts as the holder
-	// renewed is when the last renewal that succeeded was sent. It is nil before the first one.
+	// renewed is when the last successful renewal was sent. It is nil before the first renewal.
 	renewed atomic.Pointer[time.Time]
 }
 
@@ -92,7 +92,7 @@ func (t *term) since(renewed time.Time) time.Duration {
 	return max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0)))
 }
 
-// renew records that a renewal succeeded, which was sent at a time.
+// renew records a successful renewal, which was sent at the time sent.
 func (t *term) renew(sent time.Time) { t.renewed.Store(&sent) }
 
 // begun reports whether this process has held the Lease.

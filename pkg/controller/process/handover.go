@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// offerPatience is how long this replica waits for another replica to take a shard that it has offered. It then
-	// takes the shard back, and offers no shard to that replica for offerPause. It takes the shard back at once if the
-	// other replica stops or has ended.
+	// offerPatience is how long this replica waits until another replica acquires an offered shard. After that, this
+	// replica acquires the shard again, and offers no shard to the other replica for offerPause. If the other replica
+	// stops or has ended, this replica does not wait.
 	offerPatience, offerPause = 10 * time.Second, 5 * time.Minute
 )
 
-// offer is a shard that was released so that another replica takes it.
+// offer records when a shard was released, and for which replica.
 type offer struct {
 	to string
 	at time.Time
 }
 
-// releaseSurplus releases one shard if View.Surplus says so. If the API server has stored that, the next step follows
-// at once. While an offer is open, this replica releases no other shard. If the release fails, this replica works on
-// the shard again.
+// releaseSurplus releases the shard that View.Surplus returns, if any. If the release succeeds, the next step follows
+// at once. If the release fails, this replica works on the shard again. While nobody has acquired an offered shard,
+// this replica releases no other shard.
 func (c *coordinator) releaseSurplus(ctx context.Context, view shards.View) (released bool, err error) {
 	view.Renewed = slices.DeleteFunc(slices.Clone(view.Renewed), func(replica string) bool {
 		return c.clock.Since(c.declined[replica]) < offerPause
@@ -48,12 +48,12 @@ func (c *coordinator) releaseSurplus(ctx context.Context, view shards.View) (rel
 		c.declined[to] = c.clock.Now()
 	}
 	if to != "" {
-		c.offers[shard] = offer{to, c.clock.Now()} // even after an error, because the API server may have stored it
+		c.offers[shard] = offer{to, c.clock.Now()} // even after an error, because the API server may have stored the release
 	}
 	return released, nil
 }
 
-// releaseShard releases the Lease of a shard, and reports whether the API server has stored that: see release.
+// releaseShard releases the Lease of a shard, and reports whether the release succeeded: see release. It logs errors.
 func (c *coordinator) releaseShard(ctx context.Context, name, to string) bool {
 	lease := c.listed[name]
 	err := c.release(ctx, lease, to)
@@ -67,15 +67,15 @@ func (c *coordinator) releaseShard(ctx context.Context, name, to string) bool {
 	return false
 }
 
-// mayLose reports whether this replica may lose a Lease that it holds, because the API server may still carry out an
-// attempt to release it.
+// mayLose reports whether the API server may still release a Lease that this replica holds: the replica has tried to
+// release this version of the Lease, and does not know the result.
 func (c *coordinator) mayLose(name string) bool {
 	lease := c.listed[name]
 	return lease != nil && holderOf(lease) == c.identity && lease.ResourceVersion == c.doubtful[name]
 }
 
-// supersedeRelease makes sure that this replica does not lose the Lease of a shard by an earlier attempt to release it:
-// it acquires the Lease again, so that the API server rejects the earlier write. It reports whether that is so.
+// supersedeRelease makes sure that no earlier attempt to release a shard can still succeed. It acquires the Lease
+// again, so that the API server rejects the earlier write. It returns false if it cannot acquire the Lease.
 func (c *coordinator) supersedeRelease(ctx context.Context, shard int) bool {
 	name := shards.LeaseName(c.operator, shard)
 	if !c.mayLose(name) {
@@ -90,7 +90,7 @@ func (c *coordinator) supersedeRelease(ctx context.Context, shard int) bool {
 	return kept != nil
 }
 
-// releaseAll stops the work on all shards, and releases them.
+// releaseAll stops the work on all shards, and releases them. It returns an error if reconciles do not end in time.
 func (c *coordinator) releaseAll(ctx context.Context) error {
 	if err := c.stopShards(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (c *coordinator) releaseAll(ctx context.Context) error {
 	return nil
 }
 
-// releaseListed releases all shards that this replica holds. It reports whether the API server has stored that.
+// releaseListed releases all shards that this replica holds, and reports whether all releases succeeded.
 func (c *coordinator) releaseListed(ctx context.Context) (released bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
@@ -110,8 +110,8 @@ func (c *coordinator) releaseListed(ctx context.Context) (released bool) {
 	return released
 }
 
-// releaseEnded releases the shards that this replica no longer works on, after the signal that ends the process. The
-// reconciles of its other shards have not ended yet.
+// releaseEnded releases the shards whose reconciles have ended. It is called after the signal that ends the process,
+// while reconciles of other shards may be in flight.
 func (c *coordinator) releaseEnded(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline) // see take
 	defer cancel()
@@ -129,9 +129,10 @@ func (c *coordinator) releaseEnded(ctx context.Context) {
 	}
 }
 
-// take tries to acquire the shards that this replica should have, and those that it has offered in vain. The next step
-// begins to work on them. The end of ctx cancels no request: the API server could carry out a canceled request after
-// leave has read the Leases, and the shard would then have no owner until the Lease of this replica expires.
+// take tries to acquire the shards that View.Take returns, and the shards that this replica offered and no replica
+// acquired. The next step begins to work on them. The end of ctx cancels no request: the API server could carry out a
+// canceled request after leave has read the Leases. Nobody would then work on the shard until the Lease of this replica
+// expires.
 func (c *coordinator) take(ctx context.Context, view shards.View) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline)
 	defer cancel()
@@ -165,7 +166,7 @@ func (c *coordinator) acquireShard(ctx context.Context, shard int) {
 	name := shards.LeaseName(c.operator, shard)
 	previous := c.listed[name]
 	if c.startsPrevented() || holderOf(previous) == c.identity {
-		return // in the second case, it has just acquired a shard that it had offered
+		return // in the second case, take has just acquired the shard, which was offered
 	}
 	if acquired := c.acquire(ctx, shard, previous); acquired != nil {
 		c.listed[name] = acquired

@@ -11,7 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Instance is the operator for a part of all objects: its controllers, and their caches.
+// Instance is the operator for all objects or for the objects of one shard: its controllers and their caches.
 type Instance struct {
 	Controllers []*controller.Controller
 	// Warm are the controllers whose caches must have synced before the workers start. Nil means all.
@@ -30,8 +30,8 @@ type instance struct {
 	ended  chan struct{}
 }
 
-// start starts an Instance: first its caches, and its workers when the caches have synced. It runs until stop is called
-// or ctx ends. It then waits for the reconciles in flight, and writes the waiting Events.
+// start starts an Instance: first its caches, and its workers when the caches have synced. The instance runs until stop
+// is called or ctx ends. It then waits for the reconciles in flight, and writes the waiting Events.
 func start(ctx context.Context, i Instance, workers int) *instance {
 	ctx, cancel := context.WithCancel(ctx)
 	running := &instance{i, cancel, make(chan struct{})}
@@ -76,8 +76,8 @@ func work(ctx context.Context, controllers []*controller.Controller, workers int
 	}
 }
 
-// stop stops the instance, and waits for the reconciles in flight and for the Events. It returns an error if they do
-// not end in time.
+// stop stops the instance, and waits for the reconciles in flight and for the Events. It returns an error if that takes
+// longer than reconcilesTimeout, which is 20 s.
 func (i *instance) stop() error {
 	i.cancel()
 	select {

@@ -15,20 +15,21 @@ import (
 // accountToken is the path of the token of the Pod's service account.
 const accountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
-// LoadConfig returns the configuration of clients, by the rules of client-go. It reads the first of these that is set:
+// LoadConfig returns the configuration of clients, by the rules of client-go. It reads the first of these sources that
+// is set:
 //
 //  1. the file kubeconfig, which must exist,
 //  2. the files in the environment variable KUBECONFIG,
 //  3. the service account of the Pod,
 //  4. ~/.kube/config.
 //
-// If all files in KUBECONFIG are missing, LoadConfig returns an error, because the operator would otherwise work on
+// If all files in KUBECONFIG are missing, LoadConfig returns an error. It does not read the next source, which may be
 // another cluster. If master is not empty, it replaces the address of the API server. Without a kubeconfig, the clients
 // of master are anonymous. namespace is the namespace of the kubeconfig or of the Pod. inCluster is true for the
 // service account of the Pod.
 func LoadConfig(master, kubeconfig string) (config *rest.Config, namespace string, inCluster bool, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.MigrationRules = nil // of a path that kubectl used before version 1
+	rules.MigrationRules = nil // do not copy the file that kubectl used before version 1
 	rules.ExplicitPath = kubeconfig
 	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
 		if _, err := rest.InClusterConfig(); err == nil {

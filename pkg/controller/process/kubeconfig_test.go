@@ -9,7 +9,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/process"
 )
 
-// writeKubeconfig writes a kubeconfig file with a section, and returns its path.
+// writeKubeconfig writes a kubeconfig file with the given section, and returns its path.
 func writeKubeconfig(t *testing.T, section string) string {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(path, []byte("apiVersion: v1\nkind: Config\n"+section), 0o600); err != nil {

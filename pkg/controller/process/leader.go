@@ -15,7 +15,7 @@ import (
 const (
 	// weighInterval is how often the leader checks whether the layout fits the namespaces.
 	weighInterval = 10 * time.Minute
-	// weighTimeout is how long the leader counts objects before it tries again.
+	// weighTimeout limits the time of one count of the objects.
 	weighTimeout = weighInterval
 )
 
@@ -25,9 +25,10 @@ type weights struct {
 	err     error
 }
 
-// maintainLayout replaces the stored layout if it does not fit the namespaces or the number of shards, is older than
-// the newest layout that a replica has confirmed, or does not exist. Otherwise it keeps the numbers of objects in the
-// layout up to date. It writes the layout that the replicas use once more if somebody has deleted it.
+// maintainLayout replaces the stored layout if it does not exist, does not fit the namespaces or the number of shards,
+// or is older than newest. newest is the version of the newest layout that a replica has confirmed. If somebody has
+// deleted the layout that the replicas use, maintainLayout writes this layout again. If the stored layout needs no
+// replacement, maintainLayout updates the numbers of objects in it.
 func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64) error {
 	writing, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
@@ -44,7 +45,7 @@ func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64)
 	if fits && !changed {
 		c.considered = w
 		if !slices.Equal(next.Weights, s.layout.Weights) {
-			c.replace(writing, s.layout, next) // the same layout, so that nothing stops
+			c.replace(writing, s.layout, next) // next has the same ID, so that no work stops
 		}
 		return nil
 	}
@@ -56,8 +57,9 @@ func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64)
 	return c.switchLayout(ctx, next)
 }
 
-// tidy deletes the Leases of replicas that are gone, and clears the Leases of surplus shards that name them. Otherwise,
-// a new replica would count them for 5 s, and acquire too few shards. With a surplus shard, it would not work for 15 s.
+// tidy deletes the Leases of replicas that are gone, and removes the holder from the Lease of a surplus shard if the
+// holder is gone. Without tidy, a new replica would count the gone replicas for 5 s and acquire too few shards, and
+// would not work for 15 s if a surplus shard has a holder.
 func (c *coordinator) tidy(ctx context.Context, leases []coordinationv1.Lease) {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
@@ -69,7 +71,8 @@ func (c *coordinator) tidy(ctx context.Context, leases []coordinationv1.Lease) {
 	}
 }
 
-// replace writes the next layout in place of a stored one, and reports whether it has.
+// replace writes the layout next in place of the layout stored, and reports whether the write succeeded. It logs
+// errors.
 func (c *coordinator) replace(ctx context.Context, stored shards.StoredLayout, next shards.Layout) bool {
 	err := c.store.Replace(ctx, stored, next)
 	if err != nil {

@@ -17,7 +17,7 @@ func (e *election) leases() coordinationclient.LeaseInterface {
 	return e.Client.CoordinationV1().Leases(e.Namespace)
 }
 
-// open starts a watch of the Lease. After an error it returns a watch that ends at once.
+// open starts a watch of the Lease. If the request fails, open logs the error and returns a watch that ends at once.
 func (e *election) open(ctx context.Context) watch.Interface {
 	events, err := e.leases().Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", e.Name).String(),
@@ -29,8 +29,8 @@ func (e *election) open(ctx context.Context) watch.Interface {
 	return events
 }
 
-// watch calls free each time the Lease becomes free, until ctx ends. events is the first watch. Without a working
-// watch, the election only takes longer.
+// watch calls free each time the Lease becomes free, until ctx ends. events is the first watch. When a watch ends,
+// another one follows after the retry period. If watches fail, the election takes longer.
 func (e *election) watch(ctx context.Context, events watch.Interface, free func()) {
 	for {
 		e.follow(ctx, events, free)
@@ -75,7 +75,7 @@ func (e *election) follow(ctx context.Context, events watch.Interface, free func
 	}
 }
 
-// releaseIfHeld releases the Lease if this process holds it, even though ctx has ended.
+// releaseIfHeld releases the Lease if this process holds it, even if ctx has ended.
 func (e *election) releaseIfHeld(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.deadline)
 	defer cancel()
@@ -89,8 +89,8 @@ func (e *election) releaseIfHeld(ctx context.Context) {
 	}
 }
 
-// release releases a Lease that this process holds, or that its holder has not renewed in time. The
-// resource version of lease is a precondition: release fails if the holder has renewed it since.
+// release releases a Lease that this process holds, or that its holder has not renewed in time. The resource version of
+// lease is a precondition: the API server rejects the write if the holder has renewed the Lease. release logs errors.
 func (e *election) release(ctx context.Context, lease *coordinationv1.Lease) {
 	released := lease.DeepCopy()
 	released.Spec.HolderIdentity = ptr.To("")

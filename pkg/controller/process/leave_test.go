@@ -19,8 +19,8 @@ import (
 	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
-// TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce stops a replica, which cannot acquire shards, when one is released
-// for it.
+// TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce stops a replica when a shard is released for it. The replica
+// cannot acquire shards.
 func TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce(t *testing.T) {
 	inLedger(t, func(_ *testing.T, l *ledger) {
 		var stop atomic.Value // stops the other replica
@@ -43,8 +43,8 @@ func TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce(t *testing.T) {
 	})
 }
 
-// TestReplicaReleasesShardsWhoseAcquisitionItDoesNotKnow lets a replica leave that has acquired shards, and has lost
-// the responses.
+// TestReplicaReleasesShardsWhoseAcquisitionItDoesNotKnow lets a replica acquire shards without receiving the responses,
+// and then leave.
 func TestReplicaReleasesShardsWhoseAcquisitionItDoesNotKnow(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		c, view := l.coordinator()
@@ -58,7 +58,7 @@ func TestReplicaReleasesShardsWhoseAcquisitionItDoesNotKnow(t *testing.T) {
 }
 
 // TestReplicaWhoseReleaseFailsKeepsItsLease lets the release of a shard fail. The other replicas need the confirmation
-// in the Lease of its holder.
+// in the Lease of the replica that holds this shard.
 func TestReplicaWhoseReleaseFailsKeepsItsLease(t *testing.T) {
 	inLedger(t, func(_ *testing.T, l *ledger) {
 		a := l.start("a", 4)
@@ -81,7 +81,7 @@ func TestReplicaWhoseReleaseFailsKeepsItsLease(t *testing.T) {
 }
 
 // TestSlowReconcileDelaysNoOtherShard stops a replica that works on two shards while a reconcile of each is in flight.
-// One ends later than the other.
+// One of the reconciles ends later than the other.
 func TestSlowReconcileDelaysNoOtherShard(t *testing.T) {
 	inLedger(t, func(_ *testing.T, l *ledger) {
 		a := l.start("a", 4)
@@ -119,8 +119,8 @@ func TestReconcileThatDoesNotEndKeepsItsShard(t *testing.T) {
 	})
 }
 
-// TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone stores the Lease of a surplus shard. Its holder has no Lease of its
-// own.
+// TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone stores the Lease of a surplus shard whose holder has no Lease of a
+// replica.
 func TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 2)
@@ -140,8 +140,8 @@ func TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone(t *testing.T) {
 	})
 }
 
-// TestReplicaReleasesNoShardWhoseLeaseIsDeleted lets somebody delete the Lease of a surplus shard. It counts as held
-// for a while, and its holder would release it again and again without a pause.
+// TestReplicaReleasesNoShardWhoseLeaseIsDeleted has a View of a surplus shard whose Lease was deleted. For a while, the
+// shard counts as held. The holder must not try to release the shard again and again without a pause.
 func TestReplicaReleasesNoShardWhoseLeaseIsDeleted(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		c, view := l.coordinator()
@@ -152,8 +152,8 @@ func TestReplicaReleasesNoShardWhoseLeaseIsDeleted(t *testing.T) {
 	})
 }
 
-// reconciles lets each shard of a replica have a reconcile in flight until its channel is closed. Shards without a
-// channel have none.
+// reconciles keeps one reconcile in flight for each of the first shards of a replica. The reconcile of the nth shard
+// ends when the nth channel is closed.
 func reconciles(until ...chan struct{}) func(*member, *Options) {
 	return func(m *member, o *Options) {
 		start := o.Sharding.New
@@ -181,7 +181,7 @@ func TestEndOfTheProcessCancelsNoAcquisition(t *testing.T) {
 	})
 }
 
-// coordinator returns a coordinator that has not acquired any shard yet, and what it sees.
+// coordinator returns a coordinator that has not acquired any shard yet, and its View.
 func (l *ledger) coordinator() (*coordinator, shards.View) {
 	l.t.Helper()
 	a := l.start("a", 4)
@@ -209,7 +209,7 @@ func (l *ledger) wantHolders(holder string) {
 	controllertest.Equal(l.t, "holders of the shards", slices.Repeat([]string{holder}, 4), holders)
 }
 
-// canceling refuses a write whose context has ended.
+// canceling rejects an update whose context has ended.
 type canceling struct {
 	coordinationclient.LeaseInterface
 }

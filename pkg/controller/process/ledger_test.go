@@ -28,7 +28,7 @@ import (
 )
 
 // ledger records which replica works on which namespace, and fails the test if a namespace has two owners. It runs in a
-// bubble of synctest, so its times pass at once.
+// bubble of synctest, whose clock advances without waiting.
 type ledger struct {
 	t          *testing.T
 	client     *fake.Clientset // of the API server that all replicas share
@@ -95,7 +95,8 @@ func (w *worker) works() bool {
 	}
 }
 
-// settles waits until each replica works on its share of the namespaces. "" is nobody.
+// settles waits until each replica works on its share: a number of namespaces. The name "" stands for namespaces
+// without an owner.
 func (l *ledger) settles(when string, shares map[string]int) {
 	l.t.Helper()
 	l.eventually(fmt.Sprintf("the owners to be %v %s", shares, when), func() bool {
@@ -155,9 +156,9 @@ type member struct {
 	fence  *Fence
 	stop   context.CancelFunc
 	ended  chan error
-	// newFails is the error of Sharding.New.
+	// newFails is the error that Sharding.New returns.
 	newFails error
-	cut      atomic.Bool // all requests fail
+	cut      atomic.Bool // makes all requests fail
 }
 
 // start starts a process with a number of shards.
@@ -272,7 +273,7 @@ func (l *ledger) store(layout *corev1.ConfigMap) {
 	}
 }
 
-// updates lets a function answer the updates of Leases by a member. It answers those for which it returns an error.
+// updates calls answer for each update of a Lease by a member. If answer returns an error, the update fails with it.
 func updates(m *member, answer func(*coordinationv1.Lease) error) {
 	m.client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		lease, ok := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
@@ -286,7 +287,7 @@ func updates(m *member, answer func(*coordinationv1.Lease) error) {
 
 func isShard(lease *coordinationv1.Lease) bool { return strings.Contains(lease.Name, "-shard-") }
 
-// refuseShard refuses writes to the Leases of shards.
+// refuseShard returns the error Forbidden for the Lease of a shard, and nil for other Leases.
 func refuseShard(lease *coordinationv1.Lease) error {
 	if !isShard(lease) {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is the Lease of an election as the elector of client-go sees it. Unlike the elector, it ends the term of a
-// holder that renews its Lease too late, or finds it held by another: in the meantime another process may have held it,
-// and released it.
+// lock is the Lease of an election, which the elector of client-go reads and writes through it. Unlike the elector,
+// lock ends the election if this process renews the Lease too late, or finds that another process holds the Lease. In
+// the meantime, another process may have held and released the Lease.
 type lock struct {
 	resourcelock.Interface
 	term *term
@@ -22,8 +22,8 @@ type lock struct {
 
 // Get implements resourcelock.Interface.
 //
-// A Lease of the cluster that another replica of the same installation holds counts as free. This process has acquired
-// the Lease of its installation before, so that replica no longer works, or no longer leads.
+// Get returns a Lease of the cluster as free if another replica of the same installation holds it. This process holds
+// the Lease of the installation, so the other replica no longer works or, with shards, no longer leads.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err != nil || record.HolderIdentity == l.Identity() {
@@ -34,7 +34,7 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		return nil, nil, fmt.Errorf("the Lease is held by %q now: %w", record.HolderIdentity, errLeaseLost)
 	}
 	l.former = record.HolderIdentity
-	if installationOf(l.former) != "" && !l.fromOther() { // only the holder of a Lease of the cluster names one
+	if installationOf(l.former) != "" && !l.fromOther() { // only a Lease of the cluster has such identities
 		record.HolderIdentity = ""
 	}
 	return record, raw, nil
@@ -50,8 +50,8 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.renew(ctx, func(ctx context.Context) error { return l.Interface.Update(ctx, record) })
 }
 
-// renew writes the Lease. If ctx is canceled, renew waits for the response: the API server could carry out a canceled
-// request after election.releaseIfHeld has read the Lease, which would then not be released.
+// renew writes the Lease. If ctx is canceled, renew waits for the response. The API server could carry out a canceled
+// request after election.releaseIfHeld has read the Lease, and the Lease would then stay held.
 func (l *lock) renew(ctx context.Context, write func(context.Context) error) error {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -71,12 +71,13 @@ func (l *lock) renew(ctx context.Context, write func(context.Context) error) err
 	return err
 }
 
-// fromOther reports whether the Lease was acquired from another installation, which has not released it.
+// fromOther reports whether another installation held the Lease before this process, and did not release it.
 func (l *lock) fromOther() bool {
 	return l.former != "" && otherInstallation(l.former, l.Identity())
 }
 
-// installationOf returns the namespace of an installation in the identity of a holder: see Lease.Identity.
+// installationOf returns the namespace of the installation in the identity of a holder, or "" if the identity has none:
+// see Lease.Identity.
 func installationOf(identity string) string {
 	installation, _, ok := strings.Cut(identity, "/")
 	if !ok {

@@ -20,7 +20,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// lockOf returns the lock of a holder, with times of a real Lease.
+// lockOf returns the lock of a process with an identity, with the durations of a real Lease. lost is set when the lock
+// ends the election.
 func lockOf(client *fake.Clientset, clock *clocktesting.FakePassiveClock, identity string) (l *lock, lost *bool) {
 	lost = new(bool)
 	return &lock{
@@ -32,8 +33,8 @@ func lockOf(client *fake.Clientset, clock *clocktesting.FakePassiveClock, identi
 	}, lost
 }
 
-// TestHolderThatRenewsTooLateHasLostItsLease is the case of a process that was stopped, and continues when another
-// process has held the Lease and released it.
+// TestHolderThatRenewsTooLateHasLostItsLease covers a process that was stopped, and continues after another process has
+// held and released the Lease.
 func TestHolderThatRenewsTooLateHasLostItsLease(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	held, lost := lockOf(fake.NewClientset(), clock, "self")
@@ -95,8 +96,9 @@ func TestLeaseOfTheClusterPassesWithinAnInstallation(t *testing.T) {
 	}
 }
 
-// TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites shows that an installation that takes the Lease of the cluster
-// from another one works only when no replica of that can send writes any more.
+// TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites covers an installation that takes the Lease of the cluster
+// from another installation. It must not work before all replicas of the previous installation have stopped sending
+// writes.
 func TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites(t *testing.T) {
 	for former, waits := range map[string]bool{"one/a": true, "two/a": false, "": false} {
 		e := newElection(Lease{Identity: "two/b"})
@@ -115,8 +117,9 @@ func TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites(t *testing.T) {
 	}
 }
 
-// TestOtherInstallationWaitsWithItsLayout shows that it waits although it has worked on shards before. The first
-// installation may no longer renew the Lease of the cluster. One of its replicas does not know that at once.
+// TestOtherInstallationWaitsWithItsLayout checks that the second installation waits even if it has worked on shards
+// before. The first installation may no longer renew the Lease of the cluster, and one of its replicas does not know
+// that at once.
 func TestOtherInstallationWaitsWithItsLayout(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		var refused atomic.Bool
@@ -186,7 +189,8 @@ func TestFenceRefusesWritesOutsideOfTheTerm(t *testing.T) {
 	attempt("after another renewal", true)
 }
 
-// TestTermEndsWhileTheMachineIsSuspended is about the clocks of Linux: the monotonic one stands still in the meantime.
+// TestTermEndsWhileTheMachineIsSuspended covers the clocks of Linux: the monotonic clock stops while the machine is
+// suspended.
 func TestTermEndsWhileTheMachineIsSuspended(t *testing.T) {
 	sent := time.Now()
 	clock := clocktesting.NewFakePassiveClock(sent)

@@ -29,8 +29,8 @@ type Operator struct {
 	Groups []string
 	// Scheme has the types of the kinds.
 	Scheme *runtime.Scheme
-	// Kinds returns the controllers, and the caches that the operator has in addition to c. It uses config
-	// for the clients of its kinds, and c.Transform as the transform of their informers.
+	// Kinds returns the controllers, and the caches that the operator has in addition to c. It must create the clients of
+	// its kinds from config, and use c.Transform as the transform of their informers.
 	Kinds func(config *rest.Config, c cluster.Cluster, r controller.Runtime) ([]*controller.Controller, []Caches, error)
 }
 

@@ -51,14 +51,14 @@ func SecureOrPlain(secure bool, address string, client kubernetes.Interface) Met
 	return Metrics{Address: address, Client: client}
 }
 
-// Limits of concurrent requests for the metrics, in total and from one address. Each takes some MiB until its client
-// has read the response.
+// Limits of concurrent requests for the metrics, in total and from one address. Each request takes some MiB of memory
+// until its client has read the response.
 const (
 	maxScrapes           = 16
 	maxScrapesPerAddress = 4
 )
 
-// addTo adds the endpoints to mux, behind protect.
+// addTo adds /metrics and, with Pprof, /debug/pprof to mux. protect wraps each handler.
 func (m Metrics) addTo(
 	mux *http.ServeMux, protect func(http.Handler) http.Handler, controllers func() []*controller.Controller,
 ) {
@@ -82,7 +82,7 @@ func (m Metrics) addTo(
 	}
 }
 
-// unprotected serves an endpoint without authentication, because everyone may read it.
+// unprotected returns the handler of an endpoint that everyone may read without authentication.
 func unprotected(handler http.Handler) http.Handler { return handler }
 
 // secure returns the handler and the TLS configuration for Address.
@@ -104,7 +104,7 @@ func (m Metrics) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	return selfSigned()
 }
 
-// selfSigned returns a certificate for the name of this host. It is the same until the process ends.
+// selfSigned returns a certificate for the name of this host. All calls return the same certificate.
 var selfSigned = sync.OnceValues(func() (*tls.Certificate, error) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
-// presence is the Lease of a replica. It shows the other replicas that this one runs, and which layout it has
-// confirmed, and the Leases of its shards are valid as long as it is. Its name is unique to this process, so that
-// nobody else holds it.
+// presence is the Lease of this replica. It shows the other replicas that this replica runs, and which layout this
+// replica has confirmed. The Leases of its shards are valid as long as this Lease is valid. The name of the Lease is
+// unique to this process, so that no other process holds the Lease.
 type presence struct {
 	leases   coordinationclient.LeaseInterface
 	operator string
@@ -56,11 +56,12 @@ func (p *presence) run(ctx context.Context) error {
 // lost reports whether this replica has not renewed its Lease in time.
 func (p *presence) lost() bool { return p.term.begun() && !p.term.acts() }
 
-// deleted reports whether err says that somebody has deleted the Lease, after which the other replicas take its shards.
+// deleted reports whether err says that somebody has deleted the Lease. Other replicas then acquire the shards of this
+// replica.
 func (p *presence) deleted(err error) bool { return apierrors.IsNotFound(err) && p.term.begun() }
 
-// confirm confirms a layout: this replica has stopped all work with earlier layouts. It returns nil when the API server
-// has stored that.
+// confirm writes the ID of a layout into the Lease. It confirms that this replica has stopped all work with earlier
+// layouts. An empty ID withdraws the confirmation. confirm returns nil only if the API server has stored the ID.
 func (p *presence) confirm(ctx context.Context, layout string) error {
 	p.mu.Lock()
 	p.confirmed = layout
@@ -68,8 +69,8 @@ func (p *presence) confirm(ctx context.Context, layout string) error {
 	return p.renew(ctx)
 }
 
-// stop tells the other replicas that this one takes no more shards, and releases those that it has. If it fails, the
-// next renewal tells them.
+// stop marks the Lease, so that the other replicas know that this replica releases its shards and acquires no more. If
+// stop fails, the next renewal writes the mark.
 func (p *presence) stop(ctx context.Context) {
 	p.mu.Lock()
 	p.stopping = true
@@ -79,7 +80,8 @@ func (p *presence) stop(ctx context.Context) {
 	}
 }
 
-// renew creates or updates the Lease. It does not create it again.
+// renew creates the Lease the first time, and updates it after that. It does not create a deleted Lease again. It
+// returns errLeaseLost if the Lease was not renewed in time.
 func (p *presence) renew(ctx context.Context) (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -31,17 +31,17 @@ type Options struct {
 	// Leases are the Leases that the process must hold before its workers start, in the order in which it
 	// acquires them. Without Leases, the workers start once the caches of Warm have synced.
 	Leases []Lease
-	// Sharding, if it has more than one shard, runs an instance of the operator for each shard that this process works
-	// on, in place of Instance. It requires Leases. The process that holds all of them leads.
+	// Sharding, if it has more than one shard, runs an instance of the operator for each shard that this process works on,
+	// in place of Instance. Sharding requires Leases. The process that holds all Leases leads.
 	Sharding *Sharding
-	// Fence, if it is set, refuses writes unless this process may still act: see Fence.Wrap.
+	// Fence, if it is set, rejects writes unless this process may act: see Fence.Wrap.
 	Fence *Fence
 	// BindAddress is the HOST:PORT of /healthz and /readyz, which are served by HTTP to everyone. Empty means none.
 	BindAddress string
 	// Metrics says how /metrics is served.
 	Metrics Metrics
-	// Ready, if it is set, returns an error if the process is not ready although its caches have synced, or although it
-	// shares the work with other replicas.
+	// Ready, if it is set, returns an error while the process is not ready for another reason. /readyz calls it once the
+	// caches have synced or, with shards, once this process shares the work with other replicas.
 	Ready func() error
 	// Serve, if it is set, runs beside the controllers, in every replica. If it returns an error, Run
 	// returns that error.
@@ -57,9 +57,9 @@ type Caches interface {
 
 // Run runs the process until ctx ends. It then waits for the reconciles in flight, writes the waiting Events, releases
 // the Leases, waits for Serve, and closes the endpoints, in this order. With shards, the Lease of each shard is
-// released when its own reconciles have ended. Run returns an error at once if it loses a Lease, if the coordination
-// with other replicas, Serve or the endpoints fail, or if reconciles do not end within 20 s. The caller must then exit,
-// because reconciles may still be in flight.
+// released when the reconciles of this shard have ended. Run returns an error at once if it loses a Lease, if the
+// coordination with other replicas, Serve or the endpoints fail, or if reconciles do not end within 20 s. The caller
+// must then exit, because reconciles may still be in flight.
 func Run(ctx context.Context, o Options) error {
 	if o.Workers < 1 {
 		return fmt.Errorf("the number of workers must be at least 1, not %d", o.Workers)
@@ -136,7 +136,8 @@ func (p *process) current() []*controller.Controller {
 	return all
 }
 
-// listen starts the servers of the endpoints. They run until ctx ends, and then each closes its channel.
+// listen starts the servers of the endpoints. The servers run until ctx ends. After its shutdown, each server closes
+// its channel in stopped.
 func (p *process) listen(ctx context.Context, endpoints *http.ServeMux) (stopped []<-chan struct{}, err error) {
 	if p.BindAddress != "" {
 		if p.Metrics.Plain {
@@ -191,8 +192,8 @@ func (p *process) live(elect func(context.Context) error) error {
 	return err
 }
 
-// lead runs the workers once this process holds the Leases, or at once if there are no Leases. Before that, it ends the
-// work of other replicas on shards.
+// lead runs the workers once this process holds the Leases, or at once if there are no Leases. Before the workers
+// start, lead ends the work of other replicas on shards.
 func (p *process) lead(ctx context.Context, elections elections) error {
 	for _, e := range elections {
 		p.Fence.guard(e.term)

@@ -151,7 +151,7 @@ func TestProcessStopsAfterLostLeaseOrFailedWebhook(t *testing.T) {
 	}
 }
 
-// TestProcessIsReadyOnceCachesAreFilled has a kind whose cache is filled, and one whose cache never is.
+// TestProcessIsReadyOnceCachesAreFilled tries a kind whose cache is filled, and a kind whose cache is never filled.
 func TestProcessIsReadyOnceCachesAreFilled(t *testing.T) {
 	for name, filled := range map[string]bool{"with a cache": true, "without a cache, after a minute": false} {
 		t.Run(name, func(t *testing.T) {

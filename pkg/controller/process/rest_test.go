@@ -55,7 +55,7 @@ func TestShardsAreReleasedWithoutPause(t *testing.T) {
 		l.start("b", 12)
 		began := time.Now()
 		l.eventually("the second replica to have its share", func() bool { return l.shares()["b"] >= 18 })
-		// one until b has renewed its Lease, and one for the step after that
+		// one interval until b has renewed its Lease, and one interval until the next step of a
 		if took := time.Since(began); took > 2*stepInterval {
 			t.Errorf("it took %v", took)
 		}
@@ -75,14 +75,14 @@ func TestShardsAreTakenAsSoonAsTheirHolderIsGone(t *testing.T) {
 				l.settles("at first", map[string]int{"a": 20, "b": 20})
 				l.passes(time.Minute + after)
 				b.cut.Store(true)
-				// eventually looks every 100 ms
+				// eventually checks every 100 ms
 				l.settlesWithin(leaseDuration+100*time.Millisecond, "when one is gone", map[string]int{"a": 40})
 			})
 		})
 	}
 }
 
-// tickers is a clock that records how often its tickers tick.
+// tickers is a clock that records the intervals of its tickers.
 type tickers struct {
 	clock.RealClock
 	mu        sync.Mutex
@@ -97,7 +97,8 @@ func (c *tickers) NewTicker(interval time.Duration) clock.Ticker {
 	return c.RealClock.NewTicker(interval)
 }
 
-// TestQueueAtRestWakesSeldom is in this package because it has the metrics of queues, for which client-go has a ticker.
+// TestQueueAtRestWakesSeldom checks the intervals of the tickers of a queue. It is in this package because this package
+// registers the metrics of queues, for which client-go starts a ticker.
 func TestQueueAtRestWakesSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := &tickers{}

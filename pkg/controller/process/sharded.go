@@ -69,8 +69,9 @@ func (p *process) coordinate(ctx context.Context, elections elections) error {
 	return nil
 }
 
-// preventStarts makes sure that no instance starts after the signal. It closes prevented when that is so. It waits for
-// the signal until ended is closed. Meanwhile, the counter of p.working is above zero, so that live waits.
+// preventStarts waits for the signal in the background. It then makes sure that no further instance starts, and closes
+// prevented. If ended is closed first, it stops waiting. Until then, the counter of p.working is above zero, so that
+// live waits.
 func (p *process) preventStarts(c *coordinator, ended <-chan struct{}) (prevented <-chan struct{}) {
 	done := make(chan struct{})
 	p.working.Go(func() {
@@ -85,7 +86,7 @@ func (p *process) preventStarts(c *coordinator, ended <-chan struct{}) (prevente
 	return done
 }
 
-// firstError returns the first error of two channels, or nil when result has a value without an error.
+// firstError returns the first error from either channel, or nil if result delivers nil.
 func firstError(other, result <-chan error) error {
 	select {
 	case err := <-other:
@@ -99,7 +100,7 @@ func firstError(other, result <-chan error) error {
 }
 
 // newCoordinator returns the coordinator of a process. working ends with the signal that ends the process. started is
-// called when an instance starts, and wake lets the next step follow at once.
+// called when an instance starts, and wake starts the next step at once.
 func newCoordinator(working context.Context, o Options, started func(*instance), wake func()) *coordinator {
 	c := &coordinator{
 		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: o.Workers, working: working,
@@ -138,9 +139,9 @@ func endSharding(ctx context.Context, lease Lease) bool {
 	}
 }
 
-// tryEndSharding makes sure that the stored layout has no shards. done is true if no replica holds a shard after that.
-// A replica that acquires a shard later reads this layout before it works. An operator that may not read the layout has
-// never had shards.
+// tryEndSharding replaces a stored layout that has shards. done is true if the stored layout has no shards and no
+// replica holds a shard. A replica that acquires a shard later reads this layout before it works. done is also true if
+// the operator may not read the layout, because such an operator has never had shards.
 func (c *coordination) tryEndSharding(ctx context.Context) (done bool, err error) {
 	stored, err := c.store.Read(ctx)
 	foreign := errors.Is(err, shards.ErrForeign) // nobody reads a layout from this ConfigMap, and nobody overwrites it
@@ -164,7 +165,7 @@ func (c *coordination) tryEndSharding(ctx context.Context) (done bool, err error
 }
 
 // checkPart returns an error until this process takes part in sharing the work. It does not wait for the caches of
-// shards, because the process gets its shards when it takes part.
+// shards, because the process acquires shards only after it takes part.
 func (p *process) checkPart() error {
 	if !p.takesPart.Load() {
 		return errors.New("this replica has not confirmed the layout of the shards yet")
@@ -172,7 +173,7 @@ func (p *process) checkPart() error {
 	return nil
 }
 
-// follow counts an instance among the running ones until it ends.
+// follow adds an instance to the running instances, and removes it when it ends.
 func (p *process) follow(i *instance) {
 	p.mu.Lock()
 	p.instances = append(p.instances, i)

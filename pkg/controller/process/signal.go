@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// Signaled returns a context that ends with the first SIGTERM or SIGINT. The second one ends the process
-// at once, with exit code 1.
+// Signaled returns a context that ends with the first SIGTERM or SIGINT. The second signal ends the process at once,
+// with exit code 1.
 func Signaled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)

@@ -54,7 +54,7 @@ func (w *warmUp) wait(ctx context.Context) bool {
 var errUnfilled = errors.New("the caches have not synced: check whether the CustomResourceDefinition is installed, " +
 	"and whether the operator's service account may list and watch the kind and the types that it owns")
 
-// check returns an error until the process can work or stand by.
+// check returns an error until the caches of all controllers have synced, or wait has returned true.
 func (w *warmUp) check() error {
 	for _, c := range w.controllers {
 		if !c.HasSynced() && !w.over.Load() {

@@ -28,26 +28,26 @@ import (
 )
 
 const (
-	// allowedFor and refusedFor are how long an answer of the API server is used again. A token that is revoked
-	// therefore works for up to allowedFor.
+	// allowedFor and refusedFor are how long a decision of the API server is cached. A revoked token therefore works for
+	// up to allowedFor.
 	allowedFor = time.Minute
 	refusedFor = 10 * time.Second
-	// answers is the number of answers that are remembered.
+	// answers is the maximum number of cached decisions.
 	answers = 1024
-	// Each client may cause perSecond reviews per second, and burst at once. A client is an IP address, so that a
-	// Pod that tries tokens delays no other Pod. clients is the number of addresses that are remembered.
+	// perSecond and burst limit the reviews that one client may cause, per second and at once. A client is an IP address,
+	// so that a Pod that tries tokens delays no other Pod. clients is the maximum number of cached addresses.
 	perSecond, burst, clients = 1, 10, 1024
-	// clientFor is how long an idle address is remembered, in which its burst is available again.
+	// clientFor is how long an idle address is cached. In this time, its whole burst becomes available again.
 	clientFor = time.Minute
-	// The limit does not apply to a question that was allowed within trustedFor. Otherwise, a Pod that shares the
-	// address of Prometheus, as behind NAT, could keep Prometheus out. trusted is the number of such questions that
-	// are remembered.
+	// trustedFor is how long after an allowed review the limit does not apply to the same question. Without this
+	// exception, a Pod that shares the address of Prometheus, for example behind NAT, could block Prometheus. trusted is
+	// the maximum number of such questions.
 	trustedFor, trusted = time.Hour, 256
-	// maxPath is the length of the longest path about which the API server is asked, in bytes.
+	// maxPath is the maximum length of a path, in bytes. Requests with longer paths cause no review.
 	maxPath = 256
-	// reviewTimeout limits both requests of a review.
+	// reviewTimeout limits the time of both requests of a review together.
 	reviewTimeout = 5 * time.Second
-	// logInterval is the time between two log lines about reviews that fail.
+	// logInterval is the minimum time between two log lines about failed reviews.
 	logInterval = time.Minute
 )
 
@@ -63,7 +63,7 @@ type Reviewer struct {
 	limits *cache.LRUExpireCache // of flowcontrol.PassiveRateLimiter, by address
 }
 
-// question identifies a decision. It does not contain the token.
+// question identifies a decision of the API server. It contains a hash of the token, not the token.
 type question struct {
 	token      [sha256.Size]byte
 	verb, path string
@@ -90,8 +90,8 @@ func New(client kubernetes.Interface, clk clock.PassiveClock) *Reviewer {
 // Protect returns a handler that calls next for a request whose bearer token belongs to a user who may use the
 // request's method, in lower case, on the non-resource URL of the request. It responds to all other requests itself:
 // 401 without a valid token, 403 if the user lacks the right, 414 for a path of more than 256 bytes, 429 if the client
-// has caused too many reviews, and 500 if the API server does not answer. Such a response closes the connection, so
-// that clients without the right cannot keep connections open.
+// has caused too many reviews, and 500 if the review fails. Such a response closes the connection, so that clients
+// without the right cannot keep connections open.
 func (r *Reviewer) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		v := r.judge(request)
@@ -118,7 +118,7 @@ func (r *Reviewer) judge(request *http.Request) verdict {
 	if len(request.URL.Path) > maxPath {
 		return verdict{http.StatusRequestURITooLong, "the path is too long"}
 	}
-	// A clone of the path, because the path alone would keep the whole request line in memory.
+	// The question has a clone of the path, because the path itself would keep the whole request line in memory.
 	asked := question{sha256.Sum256([]byte(token)), strings.ToLower(request.Method), strings.Clone(request.URL.Path)}
 	if known, ok := r.known.Get(asked); ok {
 		return known.(verdict)
@@ -162,7 +162,7 @@ func (r *Reviewer) limit(address string) flowcontrol.PassiveRateLimiter {
 	return limiter.(flowcontrol.PassiveRateLimiter)
 }
 
-// review asks the API server.
+// review asks the API server to whom the token belongs, and whether this user may send the request.
 func (r *Reviewer) review(ctx context.Context, token string, asked question) (verdict, error) {
 	who, err := r.client.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token},
@@ -197,8 +197,8 @@ func (r *Reviewer) review(ctx context.Context, token string, asked question) (ve
 	return verdict{status: http.StatusOK}, nil
 }
 
-// report logs that a review has failed, at most once per logInterval. A client that has closed its connection is no
-// failure.
+// report logs that a review has failed, at most once per logInterval. It does not log the review of a client that has
+// closed its connection.
 func (r *Reviewer) report(ctx context.Context, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) || !r.failing.TryAccept() {
 		return

@@ -159,7 +159,8 @@ func TestClientWithTheSameAddressDoesNotKeepPrometheusOut(t *testing.T) {
 	}
 }
 
-// TestRevokedRightIsLimitedAgain checks that a user whose right was revoked is refused, and then limited as any client.
+// TestRevokedRightIsLimitedAgain checks that requests of a user whose right was revoked are rejected, and limited like
+// those of any other client.
 func TestRevokedRightIsLimitedAgain(t *testing.T) {
 	server := newJudges()
 	handler, clk := newHandler(server)
@@ -193,7 +194,7 @@ func TestProtectRefusesRequestsWhileAPIServerDoesNotAnswer(t *testing.T) {
 	if response.Code != http.StatusInternalServerError {
 		t.Errorf("status %d: %s", response.Code, response.Body)
 	}
-	server.down = nil // an error is not remembered
+	server.down = nil // errors are not cached
 	if status := ask(t, handler, "/metrics", "Bearer good", "10.0.0.1:4000").Code; status != http.StatusOK {
 		t.Errorf("after the API server is back: status %d", status)
 	}
