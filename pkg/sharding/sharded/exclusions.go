@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// maxFieldSelector limits the length of a field selector in a URL, and maxSelectors that of both selectors, in bytes.
-	// The URL then has less than 8 KB, which common proxies accept.
+	// maxFieldSelector limits the length of the field selector in a URL, in bytes. maxSelectors limits the length of the
+	// field selector and the shard selector together. The URL then has less than 8 KB, which common proxies accept.
 	maxFieldSelector, maxSelectors = 5500, 7200
-	// maxRemembered limits the number of namespaces that are remembered. The selector has space for fewer, but never
-	// excludes the namespaces of its own shards.
+	// maxRemembered limits the number of namespaces that are remembered. A field selector has space for fewer namespaces,
+	// but skips the namespaces of its own shards.
 	maxRemembered = 1024
 	// rememberedFor is how long a namespace is remembered after the last of its objects was discarded.
 	rememberedFor = 24 * time.Hour
 )
 
-// exclusions are the namespaces from which lists and watches of this process have discarded objects last. Lists and
-// watches exclude these namespaces by a field selector, which API servers without the feature ShardedListAndWatch
+// exclusions are the namespaces of the objects that lists and watches of this process have recently discarded. Lists
+// and watches exclude these namespaces by a field selector, which API servers without the feature ShardedListAndWatch
 // support too.
 type exclusions struct{ namespaces *cache.LRUExpireCache }
 
@@ -36,7 +36,7 @@ func (e exclusions) discarded(object runtime.Object) {
 	if err != nil || accessor.GetNamespace() == "" {
 		return
 	}
-	e.namespaces.Add(strings.Clone(accessor.GetNamespace()), nil, rememberedFor) // the name is a part of a message
+	e.namespaces.Add(strings.Clone(accessor.GetNamespace()), nil, rememberedFor) // the name shares memory with a message
 }
 
 // exclude adds the exclusions to the options of a list or watch of some shards. It never excludes a namespace of these

@@ -1,9 +1,9 @@
 // Package sharded limits caches to the objects of one shard, which holds a part of all namespaces.
 //
 // Lists and watches ask the API server for the objects of the shard only. An API server without the feature
-// ShardedListAndWatch (KEP-5866, Kubernetes 1.36) ignores that, and serves the objects of all shards. The client
-// therefore discards other objects too, so that a cache is right even if only some API servers of a cluster have the
-// feature. Later lists and watches exclude the namespaces of the discarded objects (exclusions.go).
+// ShardedListAndWatch (KEP-5866, Kubernetes 1.36) ignores the shard selector, and serves the objects of all shards. The
+// client therefore also discards the objects of other shards, so that a cache is right even if only some API servers of
+// a cluster have the feature. Later lists and watches exclude the namespaces of the discarded objects (exclusions.go).
 //
 // The shards of a process share one watch of each type: see Streams.
 package sharded
@@ -27,8 +27,9 @@ type Filter struct {
 	streams     *Streams // nil for the zero Filter
 }
 
-// NewFilter returns the Filter of a shard whose namespaces a selector of object.metadata.namespace matches. All Filters
-// of a process share the same streams.
+// NewFilter returns the Filter of the shard with the namespaces that a selector of object.metadata.namespace matches.
+// For a selector of all namespaces, NewFilter returns the zero Filter. All Filters of a process must share the same
+// streams.
 func NewFilter(selector sharding.Selector, streams *Streams) Filter {
 	if selector.Empty() {
 		return Filter{}
@@ -37,7 +38,7 @@ func NewFilter(selector sharding.Selector, streams *Streams) Filter {
 }
 
 // Of returns a Filter with the same shard, for a cluster-scoped type whose objects belong to namespaces. The API server
-// cannot select such objects, so that only the client discards other objects.
+// cannot select such objects, so that only the client discards the objects of other shards.
 func (f Filter) Of(namespace func(runtime.Object) string) Filter {
 	f.namespaceOf = namespace
 	return f
@@ -46,7 +47,7 @@ func (f Filter) Of(namespace func(runtime.Object) string) Filter {
 // Empty reports whether the Filter limits nothing.
 func (f Filter) Empty() bool { return f.selector == nil }
 
-// maxRanges limits the number of shards in a selector. Each of them takes about 110 bytes in a URL.
+// maxRanges limits the number of shards in a selector. Each shard takes about 110 bytes in a URL.
 const maxRanges = 32
 
 // limited returns options that ask the API server for the objects of some shards of the same type. The API server may
@@ -109,7 +110,7 @@ func (f Filter) prune(list runtime.Object) error {
 		}
 	}
 	if len(held) == len(items) {
-		return nil // as always if the API server has the feature
+		return nil // always the case if the API server has the feature
 	}
 	return meta.SetList(list, held)
 }
@@ -129,7 +130,7 @@ func (f Filter) event(event watch.Event) (of watch.Event, ok bool) {
 		return event, true
 	}
 	held, err := f.holds(event.Object)
-	if held || err != nil { // an informer reports an object without metadata
+	if held || err != nil { // for an object without metadata, the informer reports the error
 		return event, true
 	}
 	if event.Type != watch.Modified || f.namespaceOf == nil {

@@ -41,9 +41,10 @@ func (f Filter) Informer(
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }
 
-// resourceOf returns the resource of a type in the scheme, whose name must be the regular plural of the kind.
+// resourceOf returns the resource of a type in the scheme. The name of the resource must be the regular plural of the
+// kind.
 func resourceOf(scheme *runtime.Scheme, object runtime.Object) (resource schema.GroupVersionResource) {
-	kinds, _, _ := scheme.ObjectKinds(object) // without a kind, the API server refuses each list
+	kinds, _, _ := scheme.ObjectKinds(object) // without a kind, the API server rejects each list
 	for _, kind := range kinds {
 		resource, _ = meta.UnsafeGuessKindToResource(kind)
 	}

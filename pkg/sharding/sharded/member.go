@@ -15,7 +15,8 @@ type member struct {
 	stream *stream
 	filter Filter
 	began  string // the version with which the member joined
-	// version is a resource version up to which the member has got all events. It gets only later events of the stream.
+	// version is a resource version up to which the member has got all events. The member gets only later events of the
+	// stream.
 	version string
 	some    chan watch.Event // of the shard
 	stopped chan struct{}
@@ -40,7 +41,7 @@ func (w *member) Stop() {
 	})
 }
 
-// forward passes the events of a watch of the member's own until its initial events have ended.
+// forward passes the events of own, which is a watch for this member alone, until the initial events have ended.
 func (w *member) forward(own watch.Interface) {
 	defer own.Stop()
 	defer close(w.some)
@@ -58,7 +59,7 @@ func (w *member) forward(own watch.Interface) {
 				w.stream.exclusions.discarded(event.Object)
 			}
 			if endsInitialEvents(event) {
-				// An informer lists again after a watch without an event.
+				// This event follows the initial events, because an informer lists again after a watch without a further event.
 				w.send(w.stream.objects.bookmark(versionOf(event.Object)))
 				return
 			}

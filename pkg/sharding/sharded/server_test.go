@@ -20,11 +20,11 @@ import (
 // client.
 type server struct {
 	list []runtime.Object // of one kind
-	// initial is whether the API server can send the list as the initial events of a watch.
+	// initial is true if the API server can send the list as the initial events of a watch.
 	initial bool
 	// events are the events of the watch, in JSON. Their resource versions begin with 2.
 	events []watch.Event
-	// selectors are the paths of the requests, their shard selectors and field selectors.
+	// selectors has the path, the shard selector and the field selector of each request.
 	selectors chan string
 	// sent gets a value when a watch has sent all events.
 	sent chan struct{}

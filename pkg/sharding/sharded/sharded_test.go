@@ -26,7 +26,8 @@ func selector() sharding.Selector {
 	})
 }
 
-// typed returns an informer of objects. The client of another group has to request them from the core group.
+// typed returns an informer of objects of the core group. It uses the client of another group, which must request the
+// core group nevertheless.
 func typed(t *testing.T, config *rest.Config, filter sharded.Filter, of runtime.Object) cache.SharedIndexInformer {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(config)
@@ -121,8 +122,8 @@ func TestCacheHoldsObjectsOfShardOnly(t *testing.T) {
 	}
 }
 
-// TestNamespacesOfDiscardedObjectsAreExcludedLater runs two informers with the same streams. The API server sends both
-// of them all objects.
+// TestNamespacesOfDiscardedObjectsAreExcludedLater runs two informers with the same streams. The API server sends all
+// objects to both informers.
 func TestNamespacesOfDiscardedObjectsAreExcludedLater(t *testing.T) {
 	const excluded = "metadata.namespace!=web,metadata.namespace!=a"
 	request := "/api/v1/configmaps " + selector().String()

@@ -29,7 +29,7 @@ type stream struct {
 }
 
 // watch returns a watch of the objects of a shard. A watch with initial events ends after them. The informer then
-// watches again after their version, and joins the stream.
+// watches again from the version of the last event, and joins the stream.
 func (s *stream) watch(
 	ctx context.Context, filter Filter, options metav1.ListOptions, open opener,
 ) (watch.Interface, error) {
@@ -79,7 +79,7 @@ func openLasting(ctx context.Context, options metav1.ListOptions, open opener) (
 	if detach() || err != nil {
 		return events, err
 	}
-	go events.Stop() // it may wait for the network
+	go events.Stop() // Stop may wait for the network
 	return nil, ctx.Err()
 }
 
@@ -111,7 +111,7 @@ func (s *stream) resume(w *member, events watch.Interface, version string, shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.events != nil {
-		go s.events.Stop() // it may wait for the network
+		go s.events.Stop() // Stop may wait for the network
 	}
 	for _, m := range s.members { // they have got all events up to s.version
 		if isNewer(s.version, m.version) {
@@ -159,7 +159,8 @@ func (s *stream) pass(events watch.Interface, event watch.Event) bool {
 	return false
 }
 
-// send sends an event with a version. It waits for its members. The caller holds mu, so that new members wait too.
+// send sends an event with a version to its members, and waits until they have received the event. The caller holds mu,
+// so that new members wait too.
 func (s *stream) send(event watch.Event, version string) {
 	s.version = version
 	var receivers []*member
@@ -182,9 +183,9 @@ func (s *stream) send(event watch.Event, version string) {
 	}
 }
 
-// end ends the watches of all members. Before, each member gets the error that ends the stream. A member that has got
-// all events up to a later version gets a bookmark with that version instead, unless it has joined with that version.
-// The caller holds mu.
+// end ends the watches of all members. If failure is not nil, each member first gets it, except members that have got
+// all events up to a version later than the version of the stream. A member that does not get failure first gets a
+// bookmark with the version up to which it has got all events, unless it joined with this version. The caller holds mu.
 func (s *stream) end(failure *watch.Event) {
 	for _, w := range s.members {
 		latest := w.version

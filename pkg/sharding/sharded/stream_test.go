@@ -85,7 +85,7 @@ func TestShardsShareStream(t *testing.T) {
 			u.events.Modify(object(low, 6))
 			u.events.Stop()
 			one.expect(t, "one", "MODIFIED a 6", "BOOKMARK  6")
-			another.expect(t, "another", "BOOKMARK  6") // it watches again after that version, not after its own
+			another.expect(t, "another", "BOOKMARK  6") // its informer watches again after version 6, not after version 5
 			if !one.ended || !another.ended {
 				t.Error("a watch has not ended")
 			}
@@ -100,7 +100,7 @@ func TestShardsShareStream(t *testing.T) {
 		) {
 			one := u.join(t, true, "5")
 			u.events.Stop()
-			if one.expect(t, "one"); !one.ended { // its informer lists again, after a delay
+			if one.expect(t, "one"); !one.ended { // the informer lists again, after a delay
 				t.Error("the watch has not ended")
 			}
 		},
@@ -178,7 +178,7 @@ func TestShardsShareStream(t *testing.T) {
 	}
 }
 
-// TestShardsStopIndependently stops shards while they, or others, wait.
+// TestShardsStopIndependently stops a shard while this shard or another shard waits.
 func TestShardsStopIndependently(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, s *stream, u *upstream){
 		"while another one does not receive": func(t *testing.T, s *stream, u *upstream) {
@@ -251,8 +251,8 @@ func TestShardsStopIndependently(t *testing.T) {
 	}
 }
 
-// TestShardsOfClusterScopedTypeGetCopies changes an object that leaves one shard for another. An informer may change
-// what it gets.
+// TestShardsOfClusterScopedTypeGetCopies moves an object from one shard to another. The shards get different copies,
+// because an informer may change its object.
 func TestShardsOfClusterScopedTypeGetCopies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newUpstream()

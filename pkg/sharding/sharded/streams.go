@@ -30,7 +30,7 @@ type source struct {
 	namespace, labels, fields string
 }
 
-// bookmark returns a bookmark for those who watch the objects.
+// bookmark returns a bookmark with a resource version, in the type of the objects.
 func (s source) bookmark(version string) watch.Event {
 	object := reflect.New(s.object.Elem()).Interface().(runtime.Object)
 	if accessor, err := meta.Accessor(object); err == nil {

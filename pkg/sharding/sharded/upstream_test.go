@@ -18,8 +18,8 @@ import (
 type upstream struct {
 	streams   *Streams
 	err       error
-	begun     []string // the versions after which watches began, or should have begun, and their field selectors
-	selectors []string // the selectors of their shards
+	begun     []string // the versions and field selectors of all requests to begin a watch
+	selectors []string // the shard selectors of these requests
 	events    *watch.RaceFreeFakeWatcher
 	opened    func() // is called when a watch has begun; nil does nothing
 }
@@ -58,7 +58,7 @@ func (u *upstream) join(t *testing.T, low bool, version string) *reader {
 	return r
 }
 
-// discard counts an object of a namespace as discarded.
+// discard records that an object of a namespace was discarded.
 func (u *upstream) discard(namespace string) { u.streams.exclusions.discarded(object(namespace, 1)) }
 
 // send sends a change of an object in each namespace, with consecutive versions, and then a bookmark with the last
@@ -129,7 +129,8 @@ func (r *reader) expect(t *testing.T, who string, want ...string) {
 	r.got = nil
 }
 
-// half returns the shard of the namespaces whose hash is below that of b, or that of the others.
+// half returns the shard of the namespaces whose hashes are lower than the hash of b, or the shard of all other
+// namespaces.
 func (u *upstream) half(low bool) Filter {
 	r := sharding.ShardRangeRequirement{
 		Key: "object.metadata.namespace", Start: "0x0000000000000000", End: "0x" + sharding.HashField("b"),
@@ -140,5 +141,5 @@ func (u *upstream) half(low bool) Filter {
 	return NewFilter(sharding.NewSelector(r), u.streams)
 }
 
-// A namespace in each shard.
+// low and high are namespaces in the two shards of half.
 const low, high = "a", "default"

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// space is a hash with the number of objects in its namespaces. Names with the same hash are easy to find, and cannot
-// be divided.
+// space is a hash with the number of objects in the namespaces that have this hash. A shard contains all of these
+// namespaces or none. Users can easily find names with the same hash.
 type space struct {
 	hash   uint64
 	weight int
@@ -16,9 +16,9 @@ type space struct {
 // Balance returns the cuts of n shards between the namespaces that exist, so that the shards have about the same
 // weight: each shard in turn takes about an equal part of what is left. weights has the number of objects in each
 // namespace. Ranges of equal size do not balance: the upper bits of the hash hardly depend on the last characters of a
-// name, so namespaces with numbered names are in very few ranges. A cut is in the middle between two namespaces, so
-// that it divides new namespaces too. With fewer namespaces than shards, the other shards are ranges of equal size
-// after the last of these cuts.
+// name, so namespaces with numbered names are in very few ranges. A cut is in the middle between the hashes of two
+// namespaces, so that the shards divide new namespaces too. With fewer namespaces than shards, the remaining shards are
+// ranges of equal size after the last of these cuts.
 func Balance(weights map[string]int, n int) (cuts []uint64) {
 	spaces, left := sorted(weights), 0
 	for _, s := range spaces {
@@ -70,15 +70,15 @@ func (l Layout) weigh(weights map[string]int) []int {
 	return shards
 }
 
-// A layout is replaced only if its heaviest shard has more than tolerance times the weight, and more than slack more
-// objects, than necessary: each new layout stops the whole operator for a moment.
+// A layout is replaced only if its heaviest shard weighs more than tolerance times the heaviest shard of the best
+// layout, plus slack. The reason is that each new layout stops the whole operator for a moment.
 const (
 	tolerance = 1.5
 	slack     = 100
 )
 
-// Next returns the layout with n shards that should follow l, without its version. changed is false if l is good
-// enough, and then only the weights differ.
+// Next returns the layout with n shards that should follow l. If l is good enough, changed is false, and next is l with
+// new weights. Otherwise, changed is true, and the caller sets the version of next.
 func (l Layout) Next(weights map[string]int, n int) (next Layout, changed bool) {
 	best := Layout{Cuts: Balance(weights, n)}
 	lightest := best.Heaviest(weights)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Lease is what a replica sees of a Lease.
+// Lease is what a replica knows of a Lease of the API server.
 type Lease struct {
 	// Holder is the replica that holds the Lease, or "" if the Lease is free, does not exist, or its holder is gone.
 	Holder string
@@ -13,21 +13,21 @@ type Lease struct {
 	// it has stopped all work with earlier layouts, and before it begins to work with this one. It never returns to an
 	// earlier layout.
 	Confirmed string
-	// Offered is the replica for which the former holder has released a Lease, or "".
+	// Offered is the replica for which the previous holder has released the Lease, or "".
 	Offered string
 }
 
-// View is what a replica sees: the replicas that run, the leader, the Leases of all shards, and the layout. There
-// are more Leases than shards after a change to fewer shards.
+// View is what a replica knows: the replicas that run, the leader, the Leases of all shards, and the layout. After a
+// change to fewer shards, there are more Leases than shards.
 type View struct {
-	// Replicas are those that share the shards. A replica that stops, or has not renewed its Lease recently, has no
-	// share, but keeps what it holds as long as its Lease is valid.
+	// Replicas are the replicas that have a share of the shards. A replica that stops, or has not renewed its Lease
+	// recently, has no share, but keeps its shards as long as its Lease is valid.
 	Replicas []string
-	// Renewed are the replicas whose Leases this process has seen to be renewed. The other Replicas may have ended
-	// before this process started.
+	// Renewed are the Replicas that have renewed their Leases since this process first saw them. The other Replicas may
+	// have ended before this process started.
 	Renewed []string
-	// Leader is the Lease of the leader, which writes the layout. It is zero if the leader's own Lease as a replica is
-	// deleted or has expired. A leader without shards never has one.
+	// Leader is the Lease of the leader, which writes the layout. Leader is zero if the leader's own Lease as a replica is
+	// deleted or has expired. A leader without shards never has a Lease as a replica.
 	Leader Lease
 	Leases []Lease
 	Layout Layout
@@ -53,9 +53,9 @@ func (v View) Free() (shards []int) {
 	return shards
 }
 
-// Take returns the free shards that a replica tries to acquire: those offered to it, and others up to its share, which
-// is the number of shards divided by the number of replicas, rounded up. It leaves those offered to another replica
-// that runs.
+// Take returns the free shards that a replica tries to acquire: the shards offered to it, and other free shards up to
+// its share. The share is the number of shards divided by the number of replicas, rounded up. Take omits shards offered
+// to another replica that runs.
 func (v View) Take(self string) (shards []int) {
 	replicas := slices.Clone(v.Replicas)
 	if !slices.Contains(replicas, self) {
@@ -77,9 +77,10 @@ func (v View) Take(self string) (shards []int) {
 	return append(shards, free[:min(len(free), more)]...)
 }
 
-// preferred returns the free shards in the order in which a replica tries to acquire them. First are those with which
-// all replicas have about the same number of objects: each shard, the heaviest first, for the replica with the least
-// weight. All replicas find the same, so that they seldom try the same shards.
+// preferred returns the free shards in the order in which a replica tries to acquire them. It assigns each free shard,
+// the heaviest first, to the replica with the least weight, so that all replicas have about the same number of objects.
+// The shards assigned to self come first. All replicas compute the same assignment, so that two replicas seldom try to
+// acquire the same shard.
 func (v View) preferred(self string, free []int, replicas []string, share int) []int {
 	held, weights := map[string]int{}, map[string]int{}
 	for _, replica := range replicas {
@@ -101,7 +102,7 @@ func (v View) preferred(self string, free []int, replicas []string, share int) [
 			others = append(others, shard)
 		}
 	}
-	slices.Reverse(others) // The lightest first: if this replica takes it from the other one, their weights differ least.
+	slices.Reverse(others) // The lightest first: taking a light shard of another replica changes the balance least.
 	return append(own, others...)
 }
 
@@ -120,10 +121,11 @@ func (v View) offered(shard int) string {
 	return v.Leases[shard].Offered
 }
 
-// Surplus returns the next shard that a replica releases, and the replica that should take it. ok is false if the
-// replica keeps all its shards. First, it releases a shard that the layout no longer has; to is then "". Otherwise, it
-// keeps its shards while any shard is free. It releases a shard for the replica in Renewed that has the fewest shards,
-// if mayRelease allows that. It chooses the shard after which both replicas have about as many objects.
+// Surplus returns the next shard that a replica releases, and the replica that should acquire this shard. ok is false
+// if the replica keeps all its shards. If the replica holds a shard that the layout no longer has, Surplus returns this
+// shard, and to is "". Otherwise, the replica keeps its shards while any shard is free. If no shard is free, to is the
+// replica in Renewed with the fewest shards, and ok is the result of mayRelease. Surplus then chooses the shard whose
+// release makes the numbers of objects of both replicas most equal.
 func (v View) Surplus(self string) (shard int, to string, ok bool) {
 	mine := v.held(self)
 	if len(mine) == 0 {
@@ -145,15 +147,15 @@ func (v View) Surplus(self string) (shard int, to string, ok bool) {
 		after := more - 2*v.Layout.weight(shard)
 		return max(after, -after)
 	}
-	slices.Reverse(mine) // the last of those with the same weight
+	slices.Reverse(mine) // of several shards with the same weight, MinFunc returns the last
 	shard = slices.MinFunc(mine, func(a, b int) int { return difference(a) - difference(b) })
 	return shard, to, v.mayRelease(self, to)
 }
 
-// mayRelease reports whether a replica may release a shard for the replica to now. Several replicas may do so at the
-// same time, one shard each. The replicas with the most shards come first. A replica may release a shard only if it has
-// at least two shards more than to will have after the replicas before it have released theirs. Otherwise, all replicas
-// would release a shard, and some of these shards would have to move again.
+// mayRelease reports whether a replica may release a shard for the replica to now. Several replicas may release one
+// shard each at the same time. The replicas with the most shards come first. A replica must have at least two shards
+// more than the replica to has together with the shards that earlier replicas release for it. Without this rule, all
+// replicas would release a shard, and some of these shards would have to move again.
 func (v View) mayRelease(self, to string) bool {
 	others := slices.DeleteFunc(slices.Clone(v.Renewed), func(replica string) bool {
 		return replica == to || replica == self
@@ -177,9 +179,9 @@ func (v View) mayRelease(self, to string) bool {
 }
 
 // MayWork reports whether the holder of a shard may begin to work with the layout: the layout has this shard, the
-// leader has confirmed the layout, and no other holder may work with another layout. The holder has confirmed the
-// layout, and has read the Leases from the API server after that. A leader that has confirmed nothing may be an
-// operator that works on all namespaces.
+// leader has confirmed the layout, and no other holder may work with another layout. The caller must be the holder, and
+// must have confirmed the layout before it read the Leases from the API server. A leader that has confirmed nothing may
+// be an operator that works on all namespaces.
 func (v View) MayWork(shard int) bool {
 	id := v.Layout.ID()
 	if shard >= v.Layout.Shards() || v.Leader.Confirmed != id {
@@ -206,8 +208,8 @@ func (v View) Holds(replica string, shard int) bool {
 	return shard < len(v.Leases) && v.Leases[shard].Holder == replica
 }
 
-// Settled reports whether a replica that works on a number of shards waits for nothing: it works on all shards that it
-// holds, all shards have a holder, and it has seen each replica renew its Lease.
+// Settled reports whether a replica that works on a number of shards waits for nothing: the replica works on all shards
+// that it holds, all shards have a holder, and the replica has seen a renewal of the Lease of each replica.
 func (v View) Settled(self string, works int) bool {
 	return works == len(v.held(self)) && len(v.Free()) == 0 && len(v.Renewed) == len(v.Replicas)
 }

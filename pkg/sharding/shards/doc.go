@@ -1,5 +1,5 @@
 // Package shards divides the namespaces of a cluster among the replicas of an operator, and decides which replica works
-// on which shard. Package process carries that out.
+// on which shard. Package process carries out these decisions.
 //
 //	layout   divides the hashes of all namespaces into shards; has a version, and is stored in a ConfigMap
 //	shard    a range of hashes, with all namespaces whose hashes are in it; no namespace is divided
@@ -27,8 +27,8 @@
 //  4. If it leads, it tidies up after replicas that are gone (Observer.Gone, Observer.Abandoned), and keeps the
 //     layout up to date.
 //
-// A replica that stops says so in its Lease (StoppingAnnotation). From then on, it takes no shards, and it releases
-// each shard when its work on the shard has ended.
+// A replica that stops says so in its Lease (StoppingAnnotation). From then on, the replica acquires no shards, and
+// releases each of its shards when its work on the shard has ended.
 //
 // Therefore no two replicas work on the same namespace, even while the layout changes.
 package shards

@@ -18,8 +18,8 @@ type Layout struct {
 	// Cuts are the hashes at which the second and each later shard begins, in ascending order. The first shard begins
 	// at 0, and the last shard ends at 2^64. Without cuts there are no shards: the leader works on all namespaces.
 	Cuts []uint64
-	// Weights has the number of objects in each shard, as the leader counted them last. It is empty if they are not
-	// known, for example after an upgrade.
+	// Weights has the number of objects in each shard, as the leader counted them last. It is empty if these numbers are
+	// not known.
 	Weights []int
 }
 
@@ -80,16 +80,17 @@ func (l Layout) Selector(shard int) sharding.Selector {
 	return sharding.NewSelector(of)
 }
 
-// bound returns a hash in the form of a selector.
+// bound returns a hash in the form that a selector requires.
 func bound(hash uint64) string { return fmt.Sprintf("0x%016x", hash) }
 
 // hashOf returns the hash of a namespace that the API server compares with the bounds of a selector.
 func hashOf(namespace string) uint64 {
-	hash, _ := strconv.ParseUint(sharding.HashField(namespace), 16, 64) // it has 16 hexadecimal digits
+	hash, _ := strconv.ParseUint(sharding.HashField(namespace), 16, 64) // HashField returns 16 hexadecimal digits
 	return hash
 }
 
-// Parse returns the layout that Text has written. It returns an error unless the cuts ascend.
+// Parse returns the layout with a version and with the cuts in text, which Text has written. It returns an error if a
+// line is not a number, or if the cuts do not ascend.
 func Parse(version int64, text []string) (Layout, error) {
 	l := Layout{Version: version}
 	for _, line := range text {

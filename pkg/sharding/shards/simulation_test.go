@@ -19,19 +19,20 @@ type replica struct {
 	name    string
 	frozen  bool
 	renewed int
-	// confirmed is the ID in its Lease, of the layout that it has read last.
+	// confirmed is the layout ID in the Lease of the replica.
 	confirmed string
 	read      *Layout
-	seen      View         // outdated
-	works     map[int]bool // by shard: whether it works with the layout, for each shard that it holds
-	// whole says that it works on all namespaces when it leads, and all says that it has begun to.
+	seen      View         // the last View that the replica read
+	works     map[int]bool // whether the replica works on a shard, for each shard that it holds
+	// whole is true for a replica without shards, which works on all namespaces when it leads. all is true once it works
+	// on all namespaces.
 	whole, all bool
 }
 
-// mayWrite reports whether a replica sends writes.
+// mayWrite reports whether a replica may still send writes.
 func (s *simulation) mayWrite(r *replica) bool { return s.now-r.renewed <= deadline }
 
-// namespaces are those whose owners are compared.
+// namespaces are the namespaces whose owners the simulation compares.
 var namespaces = slices.Sorted(maps.Keys(tenants(20, 0)))
 
 // simulation has the state of the API server and of all replicas. Each step is one request of one replica.
@@ -46,7 +47,7 @@ type simulation struct {
 	started  int
 }
 
-// lease returns what a replica sees of a Lease.
+// lease returns a Lease with this holder, as replicas see it. The Lease is free if the Lease of the holder has expired.
 func (s *simulation) lease(holder string) Lease {
 	if r := s.leases[holder]; r != nil && s.now-r.renewed <= valid {
 		return Lease{Holder: holder, Confirmed: r.confirmed}
@@ -117,7 +118,7 @@ func (s *simulation) take(r *replica) {
 	}
 }
 
-// work takes the next step towards work with the newest layout.
+// work lets a replica take the next step towards work with the newest layout.
 func (s *simulation) work(r *replica) {
 	if r.whole {
 		s.workOnAll(r)
@@ -141,7 +142,7 @@ func (s *simulation) work(r *replica) {
 	}
 }
 
-// workOnAll takes the next step of a leader towards work on all namespaces.
+// workOnAll lets a leader without shards take the next step towards work on all namespaces.
 func (s *simulation) workOnAll(r *replica) {
 	switch {
 	case s.leader != r.name:
@@ -184,7 +185,7 @@ func (s *simulation) owns(r *replica, namespace string) bool {
 	return s.mayWrite(r) && (r.all || r.read != nil && r.works[r.read.ShardOf(namespace)])
 }
 
-// conflict returns two replicas that may write to the same namespace, or "".
+// conflict describes two replicas that may write to the same namespace, or returns "".
 func (s *simulation) conflict() string {
 	for _, namespace := range namespaces {
 		owner := ""
@@ -201,8 +202,8 @@ func (s *simulation) conflict() string {
 	return ""
 }
 
-// settled reports whether each shard is worked on with the newest layout, and no replica has two shards more than
-// another.
+// settled reports whether replicas work on all shards with the newest layout, and no replica has two shards more than
+// another replica.
 func (s *simulation) settled() bool {
 	works, fewest, most := 0, len(s.holders), 0
 	for _, r := range s.replicas {

@@ -21,7 +21,8 @@ const (
 	weightsKey = "objects" // a line for each shard
 )
 
-// MaxVersion is the largest version of a layout. The layout that follows it has the same version, and another ID.
+// MaxVersion is the largest version of a layout. A layout that replaces a layout with this version has the same
+// version, and another ID.
 const MaxVersion = 1 << 53
 
 // ErrForeign is the error of Read if somebody else has created the ConfigMap.
@@ -43,8 +44,8 @@ type StoredLayout struct {
 // Name returns the name of the ConfigMap.
 func (s Store) Name() string { return s.Operator + "-shards" }
 
-// Read reads the layout from the API server. A layout that somebody has made invalid counts as none. Read returns the
-// errors of the API server, wrapped, and ErrForeign.
+// Read reads the layout from the API server. If the layout in the ConfigMap is invalid, Read logs that, and returns a
+// layout without shards whose version is 0. It returns the errors of the API server and ErrForeign, wrapped.
 func (s Store) Read(ctx context.Context) (StoredLayout, error) {
 	live, err := s.ConfigMaps.Get(ctx, s.Name(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -82,7 +83,7 @@ func layoutIn(configMap *corev1.ConfigMap) (Layout, error) {
 	return layout, err
 }
 
-// weightsIn returns the weights of all shards, or nil if the ConfigMap does not have them.
+// weightsIn returns the weights of all shards, or nil unless the ConfigMap has a valid weight for each shard.
 func weightsIn(configMap *corev1.ConfigMap, shards int) (weights []int) {
 	for _, line := range strings.Fields(configMap.Data[weightsKey]) {
 		weight, err := strconv.ParseInt(line, 10, 32)
@@ -97,8 +98,8 @@ func weightsIn(configMap *corev1.ConfigMap, shards int) (weights []int) {
 	return weights
 }
 
-// Replace writes the next layout in place of a stored one. The precondition is that nobody has changed or created the
-// ConfigMap since.
+// Replace writes the layout next in place of the layout stored. The precondition is that nobody has changed or created
+// the ConfigMap since stored was read.
 func (s Store) Replace(ctx context.Context, stored StoredLayout, next Layout) error {
 	data := map[string]string{versionKey: strconv.FormatInt(next.Version, 10), cutsKey: strings.Join(next.Text(), "\n")}
 	for _, weight := range next.Weights {

@@ -30,13 +30,13 @@ const (
 	ConfirmedAnnotation = controller.AnnotationDomain + "/confirmed-layout"
 	// StoppingAnnotation on the Lease of a replica says that the replica releases its shards and takes no more.
 	StoppingAnnotation = controller.AnnotationDomain + "/stopping"
-	// OfferedAnnotation on the Lease of a shard has the identity of the replica for which the former holder has
-	// released it.
+	// OfferedAnnotation on the Lease of a shard has the identity of the replica for which the previous holder has released
+	// the shard.
 	OfferedAnnotation = controller.AnnotationDomain + "/offered-to"
 )
 
-// LeaseName returns the name of the Lease of a shard. It is not renewed: it is valid as long as the Lease of its
-// holder.
+// LeaseName returns the name of the Lease of a shard. The Lease of a shard is not renewed: it is valid as long as the
+// Lease of its holder.
 func LeaseName(operator string, shard int) string {
 	return fmt.Sprintf("%s-shard-%d", operator, shard)
 }
@@ -48,7 +48,7 @@ func ReplicaLeaseName(operator, identity string) string {
 	return fmt.Sprintf("%s-replica-%016x", operator, sum.Sum64())
 }
 
-// shardOf returns the shard that a Lease is for.
+// shardOf returns the shard of a Lease. ok is false for all other Leases.
 func shardOf(operator, lease string) (shard int, ok bool) {
 	number, ok := strings.CutPrefix(lease, operator+"-shard-")
 	shard, err := strconv.Atoi(number)
@@ -56,8 +56,8 @@ func shardOf(operator, lease string) (shard int, ok bool) {
 }
 
 // Observer finds out which replicas run. A replica is gone when this process has seen no renewal of its Lease for
-// LeaseDuration, by its own clock, because the clocks of other replicas may differ. (As in
-// client-go/tools/leaderelection.)
+// LeaseDuration, by its own clock, because the clocks of other replicas may differ. client-go/tools/leaderelection does
+// the same.
 type Observer struct {
 	operator string
 	clock    clock.PassiveClock
@@ -68,17 +68,17 @@ type Observer struct {
 	asked    time.Time              // the time of the last View
 }
 
-// observation is when a process has first seen a version of a Lease.
+// observation records when this process first saw a version of a Lease.
 type observation struct {
 	version  string // "" if the Lease does not exist
-	previous string // the version before
+	previous string // the version before version
 	at       time.Time
 	renewed  bool // this process has seen another version before
 }
 
-// has reports whether a version of the Lease was seen before. That may be the previous version, because a watch and a
-// list show the same renewal at different times. Any other version is a renewal, even if it is lower, as after a
-// restore of etcd.
+// has reports whether version is the observed or the previous version of the Lease. The previous version can appear
+// again, because a watch and a list show the same renewal at different times. Any other version is a renewal, even a
+// lower version, for example after a restore of etcd.
 func (o observation) has(version string) bool {
 	return version == o.version || version != "" && version == o.previous
 }
@@ -88,7 +88,8 @@ func NewObserver(operator string, clk clock.PassiveClock) *Observer {
 	return &Observer{operator: operator, clock: clk, observed: map[string]observation{}}
 }
 
-// Observe tells the observer about a renewal, so that it knows the time better than from the Leases passed to View.
+// Observe records the time of a renewal from a watch. This time is more exact than the time of the next list passed to
+// View.
 func (o *Observer) Observe(lease *coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -97,8 +98,8 @@ func (o *Observer) Observe(lease *coordinationv1.Lease) {
 	}
 }
 
-// View returns what the Leases of an operator say. asked is when they were requested: a holder may have renewed its
-// Lease while the response was on its way.
+// View returns the View that follows from a list of the Leases of an operator. asked is when the list was requested: a
+// holder may have renewed its Lease while the response was on its way.
 func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time.Time) View {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -134,8 +135,8 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 	return v
 }
 
-// UntilExpiry returns the time after which a Lease that was valid in the last View is no longer valid, unless its
-// holder renews it. It returns the shortest of these times, and at most LeaseDuration.
+// UntilExpiry returns how long the Leases that were valid in the last View stay valid without a renewal: the shortest
+// of these times, and at most LeaseDuration.
 func (o *Observer) UntilExpiry() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -148,7 +149,7 @@ func (o *Observer) UntilExpiry() time.Duration {
 	return shortest
 }
 
-// set records what the Lease of a shard says.
+// set records the Lease of a shard.
 func (v *View) set(shard int, lease Lease) {
 	for lease != (Lease{}) && len(v.Leases) <= shard {
 		v.Leases = append(v.Leases, Lease{})
@@ -169,9 +170,9 @@ func (v *View) holders() map[int]string {
 	return holders
 }
 
-// Gone finds the Leases of replicas that have expired. leases must be the argument of the last call of View. Gone omits
-// a replica if another Lease names it as the holder: this Lease would count as valid for LeaseDuration after the Lease
-// of the replica is deleted (see isValid).
+// Gone returns the Leases of replicas that have expired. leases must be the argument of the last call of View. Gone
+// omits a replica that another Lease names as its holder: after the deletion of the Lease of the replica, the other
+// Lease would count as valid for LeaseDuration (see isValid).
 func (o *Observer) Gone(leases []coordinationv1.Lease) (gone []coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -189,8 +190,8 @@ func (o *Observer) Gone(leases []coordinationv1.Lease) (gone []coordinationv1.Le
 	return gone
 }
 
-// Abandoned finds the Leases of surplus shards whose holders have expired. A shard is surplus if the layout does not
-// have it, so no other replica acquires its Lease. leases must be the argument of the last call of View.
+// Abandoned returns the Leases of surplus shards whose holders are gone. A shard is surplus if the layout does not have
+// it, so no other replica acquires its Lease. leases must be the argument of the last call of View.
 func (o *Observer) Abandoned(leases []coordinationv1.Lease, layout Layout) (abandoned []coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -203,7 +204,7 @@ func (o *Observer) Abandoned(leases []coordinationv1.Lease, layout Layout) (aban
 	return abandoned
 }
 
-// IsStopping reports whether the replica of a Lease stops.
+// IsStopping reports whether the Lease of a replica says that the replica stops.
 func IsStopping(lease *coordinationv1.Lease) bool {
 	_, stopping := lease.Annotations[StoppingAnnotation]
 	return stopping
@@ -217,13 +218,13 @@ type reading struct {
 	clock    clock.PassiveClock
 	asked    time.Time
 	leases   map[string]*coordinationv1.Lease
-	holders  map[int]string         // by shard, in the View before
+	holders  map[int]string         // by shard, in the previous View
 	before   map[string]observation // by the name of the Lease, from earlier lists and from the watch
 	current  map[string]observation // by the name of the Lease
 }
 
-// leaseOf returns what a replica sees of a Lease with this holder. The Lease counts as free if the holder's own Lease
-// is not valid.
+// leaseOf returns a Lease with this holder, and with the layout that the holder has confirmed. The Lease is free if the
+// holder's own Lease is not valid.
 func (r reading) leaseOf(holder string) Lease {
 	name := ReplicaLeaseName(r.operator, holder)
 	if !r.isValid(name) {
@@ -235,18 +236,19 @@ func (r reading) leaseOf(holder string) Lease {
 	return Lease{Holder: holder}
 }
 
-// leaseOfLeader returns what a replica sees of the Lease of the leader with this holder.
+// leaseOfLeader returns the Lease of the leader with this holder, and with the layout that the holder has confirmed.
+// The Lease is free if the holder had a Lease of its own that was deleted or has expired.
 func (r reading) leaseOfLeader(holder string) Lease {
 	lease := r.leaseOf(holder)
 	own := r.observe(ReplicaLeaseName(r.operator, holder))
 	if everExisted := own.version != "" || own.renewed; everExisted && (own.version == "" || lease.Holder == "") {
-		return Lease{} // its Lease of a replica is deleted, or has expired before that of the leader
+		return Lease{} // the holder's own Lease is deleted, or has expired before the Lease of the leader
 	}
 	return Lease{Holder: holder, Confirmed: lease.Confirmed}
 }
 
-// addDeleted adds the shards whose Leases somebody has deleted. Their holders keep them for LeaseDuration, because they
-// may not know it yet.
+// addDeleted adds the shards whose Leases somebody has deleted. Their holders keep these shards for LeaseDuration,
+// because a holder may not have noticed the deletion yet.
 func (r reading) addDeleted(v *View) {
 	for shard, holder := range r.holders {
 		if name := LeaseName(r.operator, shard); r.leases[name] == nil && r.isValid(name) {
@@ -255,14 +257,14 @@ func (r reading) addDeleted(v *View) {
 	}
 }
 
-// isValid reports whether the Lease of a replica or of the leader was renewed within LeaseDuration. A Lease that
-// somebody has deleted is valid for as long, because its holder may not know it yet.
+// isValid reports whether the Lease of a replica or of the leader was renewed within LeaseDuration. A deleted Lease
+// stays valid for the same time, because its holder may not have noticed the deletion yet.
 func (r reading) isValid(name string) bool {
 	return r.asked.Sub(r.observe(name).at) <= LeaseDuration
 }
 
-// observe returns the observation of a Lease, and records it. It is new if this list is the first one with this
-// version.
+// observe returns the observation of a Lease, and records it. The observation is new if this process sees the version
+// of the Lease for the first time.
 func (r reading) observe(name string) observation {
 	if now, ok := r.current[name]; ok {
 		return now

@@ -14,7 +14,7 @@ import (
 
 const operator = "windlass-controller"
 
-// leaseOf returns a Lease. Its time of renewal is that of another clock, which is wrong.
+// leaseOf returns a Lease whose renewTime comes from a clock that is wrong.
 func leaseOf(name, holder, version string) coordinationv1.Lease {
 	return coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version},
@@ -140,7 +140,7 @@ func TestUntilExpiry(t *testing.T) {
 	}
 }
 
-// TestRenewalIsSeenOnce lets a watch be ahead of a list, or behind it. Neither makes a Lease valid for longer.
+// TestRenewalIsSeenOnce lets a watch be ahead of a list, or behind it. Neither case makes a Lease valid for longer.
 func TestRenewalIsSeenOnce(t *testing.T) {
 	for name, versions := range map[string]struct{ watched, listed string }{
 		"the watch is ahead": {"2", "1"}, "the watch is behind": {"1", "2"}, "both are at the same version": {"2", "2"},
@@ -189,7 +189,8 @@ func TestRenewalsAreSeenAfterRestoreOfEtcd(t *testing.T) {
 	}
 }
 
-// TestHolderWhoseLeaseIsDeletedKeepsItsShards shows that it has the time to notice that somebody has deleted its Lease.
+// TestHolderWhoseLeaseIsDeletedKeepsItsShards checks that a holder keeps its shards until it can notice that somebody
+// has deleted its Lease.
 func TestHolderWhoseLeaseIsDeletedKeepsItsShards(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	o, shard := NewObserver(operator, clock), leaseOf(LeaseName(operator, 0), "a", "1")
@@ -201,8 +202,8 @@ func TestHolderWhoseLeaseIsDeletedKeepsItsShards(t *testing.T) {
 	}
 }
 
-// TestShardWhoseLeaseIsDeletedIsNotFreeAtOnce shows that its holder has the time to notice that somebody has deleted
-// the Lease.
+// TestShardWhoseLeaseIsDeletedIsNotFreeAtOnce checks that the holder of a shard has time to notice that somebody has
+// deleted the Lease of the shard.
 func TestShardWhoseLeaseIsDeletedIsNotFreeAtOnce(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	o, layout := NewObserver(operator, clock), Layout{Version: 1, Cuts: Balance(nil, 2)}
@@ -220,8 +221,8 @@ func TestShardWhoseLeaseIsDeletedIsNotFreeAtOnce(t *testing.T) {
 	}
 }
 
-// TestLeaderThatIsGoneIsNoOperatorWithoutShards shows that a leader that is killed does not make the other replicas
-// stand by although its own Lease expires before the Lease of the leader.
+// TestLeaderThatIsGoneIsNoOperatorWithoutShards covers a killed leader, whose own Lease expires before the Lease of the
+// leader. The other replicas must not stand by as they do for a leader without shards.
 func TestLeaderThatIsGoneIsNoOperatorWithoutShards(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	o := NewObserver(operator, clock)

@@ -10,7 +10,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// viewOf returns a view of replicas a, b, … which hold shards with weights.
+// viewOf returns a View of shards with weights. Each character of holders names the holder of a shard, and - stands for
+// a free shard.
 func viewOf(holders string, weights ...int) View {
 	v := View{Layout: Layout{Version: 1, Cuts: make([]uint64, len(weights)-1), Weights: weights}}
 	for _, holder := range holders {
@@ -87,7 +88,7 @@ func TestReplicaGivesWhatMakesReplicasEqual(t *testing.T) {
 	}
 }
 
-// TestReplicasReleaseInTurn adds a replica without shards to others, which all have the same view.
+// TestReplicasReleaseInTurn adds a replica without shards to other replicas. All replicas have the same View.
 func TestReplicasReleaseInTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		holders string
@@ -139,7 +140,8 @@ func TestStoreKeepsWeights(t *testing.T) {
 	}
 }
 
-// If the number of shards is a multiple of the number of replicas, no two of them try to acquire the same shard.
+// TestReplicasWithSameViewTakeDifferentShards uses numbers of shards that are multiples of the number of replicas. No
+// two replicas must try to acquire the same shard.
 func TestReplicasWithSameViewTakeDifferentShards(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 1000 {

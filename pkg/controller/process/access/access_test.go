@@ -159,8 +159,8 @@ func TestClientWithTheSameAddressDoesNotKeepPrometheusOut(t *testing.T) {
 	}
 }
 
-// TestRevokedRightIsLimitedAgain checks that requests of a user whose right was revoked are rejected, and limited like
-// those of any other client.
+// TestRevokedRightIsLimitedAgain checks that requests of a user whose right was revoked are rejected, and that the
+// limit applies to this user again.
 func TestRevokedRightIsLimitedAgain(t *testing.T) {
 	server := newJudges()
 	handler, clk := newHandler(server)
