@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestControllerHasNothingOfThePlugin checks that libraries of command-line tools are not in the binary of the
-// operator.
+// TestControllerHasNothingOfThePlugin checks that the operator does not depend on libraries of command-line tools.
 func TestControllerHasNothingOfThePlugin(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
 	if err != nil {

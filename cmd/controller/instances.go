@@ -37,8 +37,8 @@ func (i instances) of(ctx context.Context, shard sharded.Filter) (process.Instan
 	}, nil
 }
 
-// shardingOf says how the replicas share the namespaces, or returns nil for an operator that cannot be sharded: with
-// --namespace or --leader-elect=false.
+// shardingOf returns how the replicas share the namespaces. It returns nil with --namespace or --leader-elect=false,
+// because such an operator cannot be sharded.
 func shardingOf(o *options, all instances) *process.Sharding {
 	if !o.mayShard() {
 		return nil

@@ -70,7 +70,7 @@ func parse(args []string) (*options, error) {
 }
 
 // doubleDashes replaces the single dash of each flag with a long name, such as -kubeconfig, by two dashes. Package flag
-// of the standard library accepts both.
+// of the standard library accepts both forms, and pflag only two dashes.
 func doubleDashes(flags *pflag.FlagSet, args []string) []string {
 	args = slices.Clone(args)
 	for i, arg := range args {

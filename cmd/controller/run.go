@@ -22,7 +22,7 @@ import (
 	"windlass.dev/windlass/pkg/webhook/certificate"
 )
 
-// leaseName is the name of all Leases of the operator.
+// leaseName is the name of the Leases for leader election.
 const leaseName = "windlass-controller"
 
 // webhookDelay is how long the webhook serves after SIGTERM, so that the Service stops sending requests first.
@@ -103,15 +103,14 @@ func addressOf(value string) string {
 	return value
 }
 
-// leases returns the Leases that this process must hold to reconcile, in the order in which it acquires
-// them.
+// leases returns the Leases that this process must hold to reconcile, in the order in which it acquires them.
 //
-// An operator of the whole cluster needs two Leases. The first Lease is in the namespace of its Pods: only
-// one replica of the installation can hold this Lease. The second Lease is in --cluster-lease-namespace:
-// only one installation at a time can hold this Lease.
+// An operator of the whole cluster needs two Leases. The first Lease is in the namespace of its Pods: only one replica
+// of the installation can hold this Lease. The second Lease is in --cluster-lease-namespace: only one installation at a
+// time can hold this Lease.
 //
-// An operator with --namespace needs one Lease, in the namespace that it works in. Operators of
-// different namespaces work side by side. --leader-election-namespace moves the first or only Lease.
+// An operator with --namespace needs one Lease, in the namespace that it works in. Operators of different namespaces
+// work side by side. --leader-election-namespace moves the first or only Lease.
 func leases(client kubernetes.Interface, o *options, namespace, identity string) []process.Lease {
 	if !o.leaderElect {
 		return nil
@@ -130,14 +129,14 @@ func leases(client kubernetes.Interface, o *options, namespace, identity string)
 	return []process.Lease{lease(own, identity), lease(o.clusterLeaseNamespace, own+"/"+identity)}
 }
 
-// ownNamespaces returns the namespaces of the installation's Lease and of the webhook's certificate. Out of
-// cluster it omits the namespace default, which a kubeconfig without a namespace implies.
+// ownNamespaces returns the namespaces of the installation's Lease and of the webhook's certificate. Out of cluster it
+// omits the namespace default, which a kubeconfig without a namespace implies.
 func ownNamespaces(c *clients, o *options) []string {
 	own := []string{cmp.Or(o.electionNamespace, c.namespace), cmp.Or(o.webhookNamespace, c.namespace)}
 	return slices.DeleteFunc(own, func(name string) bool { return !c.inCluster && name == metav1.NamespaceDefault })
 }
 
-// newWebhook returns the conversion webhook. Every replica serves it. It returns nil out of cluster without
+// newWebhook returns the conversion webhook, which every replica serves. It returns nil out of cluster without
 // --webhook-url, since the API server has no address to call.
 func newWebhook(ctx context.Context, c *clients, o *options) *webhook.Server {
 	if !c.inCluster && o.webhookURL == "" {

@@ -27,10 +27,10 @@ func arguments(argv []string) []string {
 	return argv[1:]
 }
 
-// completionTimeout limits the time for which a shell waits for a request, unless the user sets --request-timeout.
+// completionTimeout limits the time of a request for a completion, unless the user sets --request-timeout.
 const completionTimeout = "5s"
 
-// maxCompletions limits the number of names for which a shell waits.
+// maxCompletions limits the number of names in a completion.
 const maxCompletions = 500
 
 // completeObjects completes arguments of the form KIND/NAME. It returns no completions if the API server returns an

@@ -45,7 +45,7 @@ var discovered = map[string][]metav1.APIResource{
 // apiServer is an API server with objects, by their paths.
 type apiServer struct {
 	objects map[string]*unstructured.Unstructured
-	// denied are the resources that the user may not access, and missing the resources that are not installed.
+	// denied is the resource that the user may not access. missing is the resource that is not installed.
 	denied, missing string
 	// writes are the requests that change something, with their bodies.
 	writes []string
@@ -183,7 +183,7 @@ func (s *apiServer) windlass(t *testing.T, args ...string) result {
 	flags := []string{"--server", server.URL, "--cache-dir", t.TempDir(), "-n", "shop"}
 	at := 0
 	if args[0] == "__complete" {
-		at = 1 // it must be the first argument, and the last argument is what it completes
+		at = 1 // __complete must be first, and the text to complete must be last
 	}
 	code := run(t.Context(), slices.Insert(args, at, flags...), genericiooptions.IOStreams{Out: &out, ErrOut: &errors})
 	return result{out.String(), errors.String(), code}

@@ -19,7 +19,7 @@ import (
 	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
 )
 
-// operatorFlags are flags that default to the flags of the operator in a cluster.
+// operatorFlags are flags whose default values are the values of the operator's flags in a cluster.
 type operatorFlags struct {
 	operator.Flags
 	// namespace is the namespace of the operator's Deployment. Only this namespace is searched, because a Deployment of a
@@ -41,7 +41,7 @@ func (o *operatorFlags) add(flags *pflag.FlagSet) {
 }
 
 // readFromCluster sets the flags that the user has not set to the values of the operator, and returns the other flags
-// that a plan needs. Without an operator in the namespace, the flags keep their default values.
+// that a plan needs. If the namespace has no operator, the flags keep their default values.
 func (o *operatorFlags) readFromCluster(
 	ctx context.Context, config *rest.Config, flags *pflag.FlagSet,
 ) (installed installation, err error) {
@@ -99,11 +99,13 @@ type installation struct {
 	own []string
 	// watched is the only namespace that the operator works in. Empty means all namespaces.
 	watched string
-	// note says what the plan does not know about the operator. It may be empty.
+	// note is a sentence about the operator for the notes of the plan. It may be empty.
 	note string
 }
 
-// limit limits a plan of a namespace, or of all namespaces for "", to the namespace that the operator works in.
+// limit returns the namespace to which a plan is limited, given the namespace of the request. "" means all namespaces.
+// If the operator works in one namespace only, limit returns that namespace, or an error if the request is for another
+// one.
 func (i *installation) limit(namespace string) (string, error) {
 	if i.watched == "" || namespace == i.watched {
 		return namespace, nil
@@ -116,7 +118,8 @@ func (i *installation) limit(namespace string) (string, error) {
 	return i.watched, nil
 }
 
-// namespaceFlag is the flag of the operator that limits it to a namespace. For plan, it is a flag of kubectl.
+// namespaceFlag is the flag that limits the operator to a namespace. The command plan has a flag of kubectl with the
+// same name, which has another meaning.
 const namespaceFlag = "namespace"
 
 // flagsOf returns the flags that the operator's container sets.

@@ -56,7 +56,7 @@ func (i inspector) named(args []string) ([]*resource.Info, error) {
 	return found, onlyOwn(found)
 }
 
-// onlyOwn returns an error if an object is of a kind of somebody else.
+// onlyOwn returns an error if the kind of an object is not a kind of Windlass.
 func onlyOwn(found []*resource.Info) error {
 	for _, info := range found {
 		if kind := info.Mapping.GroupVersionKind; !inspect.IsOwn(kind) {
@@ -74,7 +74,7 @@ func (i inspector) objects(args []string) (all []*unstructured.Unstructured, err
 		return nil, err
 	}
 	for _, info := range found {
-		if obj, ok := info.Object.(*unstructured.Unstructured); ok { // as the builder was told
+		if obj, ok := info.Object.(*unstructured.Unstructured); ok { // always: see builder
 			all = append(all, obj)
 		}
 	}
@@ -90,7 +90,7 @@ func namespaceOf(obj *unstructured.Unstructured) string {
 	return obj.GetNamespace()
 }
 
-// noteDenied says which objects the output lacks.
+// noteDenied prints which objects the output lacks, because the user may not list them.
 func noteDenied(w io.Writer, denied sets.Set[string]) {
 	if names := sets.List(denied); len(names) > 0 {
 		_, _ = fmt.Fprintf(w, "You may not list %s. The output lacks these objects.\n", strings.Join(names, ", "))

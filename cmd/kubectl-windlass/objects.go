@@ -71,7 +71,7 @@ func (o *planOptions) scope(found []*resource.Info) (string, error) {
 	return namespace, nil
 }
 
-// isComponent reports whether a Platform owns an object. The Platform reverts changes of the object.
+// isComponent reports whether a Platform owns an object. The Platform reverts changes of this object.
 func isComponent(info *resource.Info) bool {
 	live := *info
 	obj, err := meta.Accessor(live.Object)

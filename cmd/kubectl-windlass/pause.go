@@ -25,8 +25,8 @@ func newResume(config *genericclioptions.ConfigFlags, streams genericiooptions.I
 		"The command removes the annotation "+controller.PausedAnnotation+".", nil)
 }
 
-// pausing returns a command that sets the annotation with which the operator pauses an object. A value of nil removes
-// it.
+// pausing returns a command that sets the annotation that pauses objects. If value is nil, the command removes the
+// annotation.
 func pausing(
 	config *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, use, done, short, long string, value any,
 ) *cobra.Command {

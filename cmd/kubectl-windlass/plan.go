@@ -107,7 +107,7 @@ func (o *planOptions) validate(args []string) error {
 	case o.allNamespaces && !o.all:
 		return fmt.Errorf("--all-namespaces needs --all")
 	}
-	return o.operator.ApplyTo(&o.kinds) // so that no request precedes an error of the user
+	return o.operator.ApplyTo(&o.kinds) // before the first request, so that an invalid flag fails at once
 }
 
 func (o *planOptions) run(ctx context.Context, flags *pflag.FlagSet, args []string) error {
@@ -160,7 +160,7 @@ func (o *planOptions) run(ctx context.Context, flags *pflag.FlagSet, args []stri
 	return o.print(result)
 }
 
-// plan plans what the user asks for.
+// plan plans the objects that the user names, and the reconciles that follow.
 func (o *planOptions) plan(ctx context.Context, p *planner.Planner, found []*resource.Info) error {
 	for _, info := range found {
 		if err := o.planOne(ctx, p, info); err != nil && !p.IsLastRejection(err) {
@@ -199,7 +199,8 @@ func (o *planOptions) planOne(ctx context.Context, p *planner.Planner, info *res
 	return nil
 }
 
-// notesOf returns what the plan does not know. offline is true if it connects to no PostgreSQL server.
+// notesOf returns sentences about what the plan does not know. offline is true if the plan connects to no PostgreSQL
+// server.
 func notesOf(p *planner.Planner, offline bool) (notes []string) {
 	for _, right := range p.Server.Denied() {
 		notes = append(notes,

@@ -61,7 +61,8 @@ func (i inspector) follow(ctx context.Context, args []string) error {
 	}
 }
 
-// tree prints the tree of each object, unless it differs from the last tree only in ages.
+// tree prints the tree of each object and returns its rows. It prints nothing if the rows differ from last only in
+// ages.
 func (i inspector) tree(ctx context.Context, args []string, last []inspect.Row) ([]inspect.Row, error) {
 	roots, err := i.objects(args)
 	if err != nil {

@@ -63,7 +63,7 @@ func (i inspector) why(ctx context.Context, args []string) error {
 	return nil
 }
 
-// The part of a log that why shows.
+// logLines and logBytes limit the part of the log of a container that why shows.
 const (
 	logLines = 5
 	logBytes = 4 << 10

@@ -15,7 +15,7 @@ type Caches struct {
 	limit *budget.Budget
 }
 
-// CacheOptions say what Caches hold. The zero CacheOptions stand for the objects of all namespaces.
+// CacheOptions say which objects Caches hold. The zero CacheOptions stand for the objects of all namespaces.
 type CacheOptions struct {
 	// Namespace is the namespace of all objects. Empty means all namespaces.
 	Namespace string

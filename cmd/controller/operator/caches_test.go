@@ -16,7 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/sharding/sharded"
 )
 
-// TestCachesOfShardSelectObjectsOnTheServer starts caches of all kinds of factories, and records the shard selector of
+// TestCachesOfShardSelectObjectsOnTheServer starts caches of every informer factory, and records the shard selector of
 // the first request for each resource. The API server cannot select cluster-scoped objects by namespace.
 func TestCachesOfShardSelectObjectsOnTheServer(t *testing.T) {
 	selector := sharding.NewSelector(sharding.ShardRangeRequirement{

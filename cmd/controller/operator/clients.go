@@ -16,7 +16,8 @@ import (
 // Clients holds all clients of the API server in this process.
 type Clients struct {
 	Kube kubernetes.Interface // protobuf
-	// Serving is for the Leases, and for the webhook and the metrics, which every replica serves. No fence wraps it.
+	// Serving is for the Leases, and for the webhook and the metrics, which every replica serves. No fence wraps this
+	// client.
 	Serving kubernetes.Interface
 	CRDs    apiextensions.Interface
 	// Metadata reads only the metadata of objects.

@@ -58,7 +58,7 @@ func TestEveryClientTimesOutWithoutResponse(t *testing.T) {
 	})
 }
 
-// refusal is a transport that refuses each request.
+// refusal is a transport that fails each request with its error.
 type refusal struct{ error }
 
 func (r refusal) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.error }

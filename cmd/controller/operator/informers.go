@@ -48,8 +48,8 @@ func (f shardInformers) Cnat() cnat.Interface { return cnat.New(f, f.namespace, 
 // Windlass implements externalversions.SharedInformerFactory.
 func (f shardInformers) Windlass() windlass.Interface { return windlass.New(f, f.namespace, nil) }
 
-// InformerFor implements externalversions.SharedInformerFactory. The methods for API groups create their informers with
-// it.
+// InformerFor implements externalversions.SharedInformerFactory. The methods for API groups call InformerFor to create
+// their informers.
 func (f shardInformers) InformerFor(
 	obj runtime.Object, _ internalinterfaces.NewInformerFunc,
 ) cache.SharedIndexInformer {
@@ -64,7 +64,8 @@ func (f shardInformers) InformerFor(
 	})
 }
 
-// platformNamespace returns the namespace of the components of a Platform, to whose shard the Platform belongs.
+// platformNamespace returns the namespace of the components of a Platform. The Platform belongs to the shard of this
+// namespace.
 func platformNamespace(obj runtime.Object) string {
 	if platform, ok := obj.(*v1alpha1.Platform); ok {
 		return platform.Spec.Namespace

@@ -36,12 +36,12 @@ type Options struct {
 	ObjectNameMetrics bool
 	// ConnectToDatabases makes the operator log in to the servers of Databases: see database.Options.
 	ConnectToDatabases bool
-	// DatabaseConnector connects to the servers of Databases, in place of the connector that ConnectToDatabases asks for.
-	// Nil means no other connector. Tests with simulated servers set it.
+	// DatabaseConnector, if it is set, connects to the servers of Databases in place of the connector of the operator.
+	// Tests with simulated servers set it.
 	DatabaseConnector database.Connector
 	ExternalDatabases postgresql.Options
-	// StoredSecrets reads the Secrets as they are without the writes of a plan: see externaldatabase.New. Nil means that
-	// there is no plan.
+	// StoredSecrets reads Secrets from the API server, without the writes of a plan: see externaldatabase.New. Nil means
+	// that there is no plan.
 	StoredSecrets coreclient.SecretsGetter
 	// OwnNamespaces are the namespaces of the operator itself. No Platform may use them.
 	OwnNamespaces []string
@@ -110,8 +110,8 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 	return served, nil
 }
 
-// podConnector returns the connector for the servers of Databases, or nil. Their addresses come from the kubelet, so
-// --external-database-allowed-hosts does not limit them.
+// podConnector returns the connector for the servers of Databases, or nil. The addresses of these servers come from the
+// kubelet, so --external-database-allowed-hosts does not limit them.
 func podConnector(o Options) (database.Connector, error) {
 	if o.DatabaseConnector != nil || !o.ConnectToDatabases {
 		return o.DatabaseConnector, nil

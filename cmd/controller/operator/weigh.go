@@ -16,7 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// weighed are the resources whose objects Weigh counts. The components of Platforms are among them.
+// weighed are the resources whose objects Weigh counts. They include the components of Platforms.
 var weighed = []schema.GroupVersionResource{
 	cnatv1.SchemeGroupVersion.WithResource("ats"),
 	v1alpha1.SchemeGroupVersion.WithResource("apps"),

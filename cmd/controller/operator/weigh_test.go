@@ -23,7 +23,7 @@ func object(apiVersion, kind, namespace, name string) runtime.Object {
 
 func TestWeighCountsObjectsOfKindsThatCanBeListed(t *testing.T) {
 	for name, c := range map[string]struct {
-		refused string // a resource, or "*"
+		refused string // the resource that cannot be listed, or "*"
 		want    map[string]int
 		err     string
 	}{

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// warning returns the message of the last Warning about an object, or "".
+// warning returns the message of the last Warning Event about an object, or "".
 func (o *Objects) warning(about *unstructured.Unstructured) string {
 	return o.warningSince(about, "")
 }
 
-// warningSince returns the message of the last Warning about an object at a time or later, or "". The time has the
-// format of the API, whose texts have the order of the times.
+// warningSince returns the message of the last Warning Event about an object at the time last or later, or "". The
+// format of the time is the format of the API, in which later times are greater strings.
 func (o *Objects) warningSince(about *unstructured.Unstructured, last string) (message string) {
 	for _, event := range o.all {
 		if event.GetKind() != "Event" || text(event, "involvedObject", "uid") != string(about.GetUID()) {
@@ -29,12 +29,12 @@ func (o *Objects) warningSince(about *unstructured.Unstructured, last string) (m
 	return message
 }
 
-// below returns the problem of the first Pod or volume that an object owns, directly or not. found is false if none has
-// a problem.
+// below returns the problem of the first Pod or volume that an object owns, directly or not. found is false if no such
+// object has a problem.
 func below(obj *unstructured.Unstructured, all *Objects) (problem Cause, found bool) {
 	for _, child := range all.OwnedBy(obj) {
 		if IsOwn(child.GroupVersionKind()) {
-			continue // it has a condition Ready of its own
+			continue // the child has a condition Ready of its own
 		}
 		if says := trouble(child, all); says != "" {
 			return Cause{Name(child), says}, true
@@ -56,7 +56,7 @@ func failedPod(obj *unstructured.Unstructured, all *Objects) (name string) {
 			name = child.GetName()
 		}
 		if IsOwn(child.GroupVersionKind()) {
-			continue // it explains itself; a cycle of owner references has such an object
+			continue // the child has a condition Ready of its own, and a cycle of owner references ends here
 		}
 		if found := failedPod(child, all); found != "" {
 			name = found
@@ -71,7 +71,7 @@ func trouble(obj *unstructured.Unstructured, all *Objects) string {
 	case "Pod":
 		phase := text(obj, "status", "phase")
 		if phase == podFailed || phase == "Succeeded" || obj.GetDeletionTimestamp() != nil {
-			return "" // the operator says how it ended, or replaces it
+			return "" // the operator says how the Pod ended, or replaces the Pod
 		}
 		if scheduled, ok := condition(obj, "PodScheduled"); ok && scheduled.Status == metav1.ConditionFalse {
 			return "is not scheduled: " + scheduled.Message

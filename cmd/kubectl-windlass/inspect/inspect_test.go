@@ -22,7 +22,7 @@ func objects(t *testing.T, manifests ...string) *Objects {
 	return all
 }
 
-// TestCycleOfOwnersEnds has an App that its own Deployment owns: users can write any owner reference.
+// TestCycleOfOwnersEnds uses an App that its own Deployment owns, because users can write any owner reference.
 func TestCycleOfOwnersEnds(t *testing.T) {
 	all := objects(t,
 		"{apiVersion: windlass.dev/v1alpha1, kind: App, metadata: {name: web, uid: a, ownerReferences: [{kind: "+
@@ -58,7 +58,7 @@ func TestWhySaysThatDeletionFails(t *testing.T) {
 	}
 }
 
-// TestWhyIgnoresWarningsOfThePast has a Pod that was scheduled late and is not ready yet, and a Pod that is being
+// TestWhyIgnoresWarningsOfThePast uses a Pod that was scheduled late and is not ready yet, and a Pod that is being
 // deleted.
 func TestWhyIgnoresWarningsOfThePast(t *testing.T) {
 	const (

@@ -191,7 +191,7 @@ func condition(obj *unstructured.Unstructured, kind string) (found metav1.Condit
 			Conditions []metav1.Condition `json:"conditions"`
 		} `json:"status"`
 	}
-	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &typed) // then there is no condition
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &typed) // an error means no condition
 	if c := meta.FindStatusCondition(typed.Status.Conditions, kind); c != nil {
 		return *c, true
 	}

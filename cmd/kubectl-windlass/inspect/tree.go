@@ -20,16 +20,16 @@ import (
 
 // Row is a line of a tree.
 type Row struct {
-	// Name is the kind and name of the object, behind the lines of the tree.
+	// Name is the kind and name of the object, after the lines of the tree.
 	Name string
 	// Phase is the phase of the object, or a short form of its state.
 	Phase string
-	// Reason is the reason of its condition Ready.
+	// Reason is the reason of the condition Ready. For a Pod, it is why a container waits or ended.
 	Reason string
 	Age    string
 }
 
-// Tree returns the tree of what an object owns. now is the time for ages.
+// Tree returns the tree of an object and the objects that it owns, directly or not. Ages are relative to now.
 func Tree(root *unstructured.Unstructured, all *Objects, now time.Time) []Row {
 	t := &tree{all: all, now: now, seen: sets.New[types.UID]()}
 	t.add("", "", root)
@@ -44,7 +44,8 @@ type tree struct {
 	seen sets.Set[types.UID]
 }
 
-// add adds an object and what it owns. first precedes the object, and rest precedes what it owns.
+// add adds the rows of an object and of the objects that it owns. first is the prefix of the row of the object, and
+// rest is the prefix of the other rows.
 func (t *tree) add(first, rest string, obj *unstructured.Unstructured) {
 	row := Row{Name: first + obj.GetKind() + "/" + obj.GetName(), Phase: phase(obj), Reason: reason(obj)}
 	if created := obj.GetCreationTimestamp(); !created.IsZero() {
@@ -70,7 +71,7 @@ func (t *tree) add(first, rest string, obj *unstructured.Unstructured) {
 	}
 }
 
-// branch is an object, or a row of something that is no object in the cluster.
+// branch is an object of the cluster, or a row for something else, such as a role on a PostgreSQL server.
 type branch struct {
 	obj *unstructured.Unstructured
 	row Row
@@ -98,7 +99,7 @@ func (t *tree) branches(obj *unstructured.Unstructured) (all []branch) {
 	return all
 }
 
-// components returns the children of a Platform in the order of its components, with the components that have no child.
+// components returns the children of a Platform in the order of its components. A component without a child has a row.
 func (t *tree) components(platform *unstructured.Unstructured) (all []branch) {
 	for _, c := range componentsOf(platform) {
 		name := platform.GetName() + "-" + string(c.Name)

@@ -20,7 +20,7 @@ import (
 type Cause struct {
 	// Object is the object, for example App shop/web.
 	Object string
-	// Text says what is wrong with it.
+	// Text says what is wrong with the object.
 	Text string
 }
 
@@ -38,7 +38,8 @@ type Explanation struct {
 	Pod string
 }
 
-// maxCauses limits the length of a chain. Platforms refuse cycles, but objects of users can refer to each other.
+// maxCauses limits the length of a chain. The operator rejects cycles of components, but other objects of users can
+// refer to each other.
 const maxCauses = 10
 
 // Why explains why an object is not Ready. It follows the objects that the object waits for.
@@ -83,8 +84,8 @@ func Why(obj *unstructured.Unstructured, all *Objects) Explanation {
 	return e
 }
 
-// look adds the problem of a Pod or a volume below the root cause that the operator does not report yet. Otherwise it
-// selects the Pod whose log may say more.
+// look adds the problem of a Pod or a volume below the root cause, if the operator does not report the problem yet. If
+// there is no such problem, look selects the Pod whose log may say more.
 func (e *Explanation) look(root *unstructured.Unstructured, all *Objects) {
 	problem, found := below(root, all)
 	if degraded, _ := condition(root, conditions.Degraded); !found || degraded.Status == "True" {
@@ -125,7 +126,7 @@ func waitsFor(
 	return nil, ""
 }
 
-// failingComponent returns the child of the component that holds a Platform up: the first component with a problem of
+// failingComponent returns the child of the component for which a Platform waits: the first component with a problem of
 // its own or, if there is none, the first component that is not Ready.
 func failingComponent(platform *unstructured.Unstructured, all *Objects) (next *unstructured.Unstructured, via string) {
 	components := componentsOf(platform)
@@ -187,7 +188,7 @@ func isBetter(m, other *controller.Message) bool {
 	return len(m.Template) > len(other.Template)
 }
 
-// matches reports whether a message was made from a template, or contains it.
+// matches reports whether a message is made from the template of m, or contains such a message.
 func matches(m *controller.Message, message string) bool {
 	pattern := regexp.QuoteMeta(m.Template)
 	for _, placeholder := range m.Placeholders() {
@@ -213,7 +214,7 @@ func podIn(message string, all *Objects) string {
 	return ""
 }
 
-// Lines returns the explanation as lines, the object itself first. now is the time for ages.
+// Lines returns the explanation as lines, the object itself first. Ages are relative to now.
 func (e Explanation) Lines(name string, now time.Time) (lines []string) {
 	if e.Ready {
 		if e.Since.IsZero() {

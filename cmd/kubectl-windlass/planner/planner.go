@@ -61,13 +61,13 @@ func New(ctx context.Context, config *rest.Config, o operator.Options) (*Planner
 	if err != nil {
 		return nil, err
 	}
-	// Platforms come first: their components are planned after them.
+	// The controller of Platforms comes first, so that the plan reconciles a Platform before its components.
 	slices.Reverse(controllers.All)
 	p.Run = plan.NewRun(server, clock, controllers.All...)
 	return p, p.Start(ctx, caches.Start)
 }
 
-// IsLastRejection reports whether err is the error of the last planned write, so that the plan shows it.
+// IsLastRejection reports whether err is the error of the last planned write. The plan shows such an error.
 func (p *Planner) IsLastRejection(err error) bool {
 	writes := p.Server.Writes()
 	if len(writes) == 0 {

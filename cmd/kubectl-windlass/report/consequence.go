@@ -110,7 +110,7 @@ func whichRuns(obj *unstructured.Unstructured) string {
 	return ""
 }
 
-// finalizers says which finalizers a write adds or removes if it changes nothing else.
+// finalizers says which finalizers a write adds or removes. It returns "" if the write changes anything else.
 func finalizers(w *plan.Write) string {
 	was, is := w.Before.GetFinalizers(), w.After.GetFinalizers()
 	same := w.After.DeepCopy()

@@ -16,13 +16,13 @@ import (
 	"windlass.dev/windlass/pkg/plan"
 )
 
-// isRetried reports whether the operator sends a refused write again, after it has read the object again.
+// isRetried reports whether the operator repeats a rejected write, after it has read the object again.
 func isRetried(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }
 
-// refusal returns the error of a refused write. The API server quotes fields of an object in its messages, so refusal
-// shows only the names of the fields of a Secret.
+// refusal returns the text of the error of a rejected write. The API server quotes fields of an object in its messages.
+// For a Secret, refusal therefore returns only the names of the fields.
 func refusal(w *plan.Write) string {
 	if w.Resource.Resource != "secrets" {
 		return w.Err.Error()

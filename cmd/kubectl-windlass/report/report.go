@@ -46,7 +46,7 @@ type Step struct {
 	Diff string `json:"diff,omitempty"`
 	// Unchecked is true if the API server did not check the write.
 	Unchecked bool `json:"unchecked,omitempty"`
-	// Error is the error with which the API server refuses the write.
+	// Error is the error with which the API server rejects the write.
 	Error string `json:"error,omitempty"`
 }
 
@@ -67,7 +67,7 @@ type Summary struct {
 	Delete int `json:"delete"`
 	// Statements is the number of SQL transactions.
 	Statements int `json:"statements,omitempty"`
-	// Refused is the number of refused writes.
+	// Refused is the number of rejected writes.
 	Refused int `json:"refused,omitempty"`
 	// Failed is the number of objects that cannot be planned.
 	Failed int `json:"failed,omitempty"`
@@ -125,14 +125,14 @@ func isReplaced(w, next *plan.Write) bool {
 		next.Resource == w.Resource && next.Namespace == w.Namespace && next.Name == w.Name
 }
 
-// stepOf returns the step of a write. shown is false for writes that do nothing that concerns a user.
+// stepOf returns the step of a write. shown is false for a write that has no effect for users.
 func stepOf(w *plan.Write) (step Step, shown bool, err error) {
 	step = Step{
 		By: cmp.Or(w.Writer, you), Verb: w.Verb, APIVersion: w.Resource.GroupVersion().String(), Kind: w.Kind,
 		Namespace: w.Namespace, Name: w.Name, Unchecked: w.Unchecked,
 	}
 	if w.Verb == plan.Execute {
-		step.Consequence = "executes SQL on its PostgreSQL server" // the Secret has the name of the server
+		step.Consequence = "executes SQL on its PostgreSQL server" // the name of the server is in a Secret
 		step.Diff = string(w.Body) + ";\n"
 		return step, true, nil
 	}

@@ -79,11 +79,11 @@ func (s *Step) title() string {
 	return Printable(title)
 }
 
-// Cell is Printable for a cell of a table.
+// Cell is Printable for a cell of a table: it also replaces tabs.
 func Cell(text string) string { return Printable(strings.ReplaceAll(text, "\t", " ")) }
 
-// Printable replaces characters that are not printable, such as control characters, which act on a terminal. Values of
-// other users can have them.
+// Printable replaces characters that are not printable. Values of other users can have control characters, which act on
+// a terminal.
 func Printable(line string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && !unicode.IsPrint(r) {

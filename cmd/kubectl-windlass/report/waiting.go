@@ -8,7 +8,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// WaitingOf says why an object is not Ready. ok is false if it is Ready.
+// WaitingOf returns why an object is not Ready. ok is false if the object is Ready or has no condition Ready.
 func WaitingOf(kind string, obj controller.Object) (p Problem, ok bool) {
 	ready := meta.FindStatusCondition(*obj.StatusConditions(), conditions.Ready)
 	if ready == nil || ready.Status == metav1.ConditionTrue {
