@@ -104,8 +104,8 @@ type installation struct {
 }
 
 // limit returns the namespace to which a plan is limited, given the namespace of the request. "" means all namespaces.
-// If the operator works in one namespace only, limit returns that namespace, or an error if the request is for another
-// one.
+// If the operator works in only one namespace, limit returns that namespace. It then sets note if the request is for
+// all namespaces, and returns an error if the request is for another namespace.
 func (i *installation) limit(namespace string) (string, error) {
 	if i.watched == "" || namespace == i.watched {
 		return namespace, nil

@@ -23,7 +23,7 @@ import (
 	"windlass.dev/windlass/cmd/kubectl-windlass/report"
 )
 
-// Exit codes, which are the exit codes of kubectl diff.
+// Exit codes, with the meanings of the exit codes of kubectl diff.
 const (
 	exitDifferences = 1
 	exitError       = 2

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// delete answers a deletion. An object with finalizers, and a running Pod, are only marked as being deleted.
+// delete responds to a deletion. It only marks an object with finalizers, or a running Pod, as being deleted.
 func (s *Server) delete(q *request) (*unstructured.Unstructured, error) {
 	opts := metav1.DeleteOptions{}
 	if len(q.body) > 0 {
@@ -68,8 +68,8 @@ func terminating(current *unstructured.Unstructured, opts metav1.DeleteOptions) 
 	return after
 }
 
-// gracePeriod returns the seconds that a Pod has to end, and 0 for other objects. A Pod without a node and a Pod that
-// has ended have none (k8s.io/kubernetes, pkg/registry/core/pod/strategy.go).
+// gracePeriod returns the grace period of a Pod in seconds, and 0 for other objects. It also returns 0 for a Pod
+// without a node and for a Pod that has ended (k8s.io/kubernetes, pkg/registry/core/pod/strategy.go).
 func gracePeriod(obj *unstructured.Unstructured, opts metav1.DeleteOptions) (seconds int64) {
 	node, _, _ := unstructured.NestedString(obj.Object, "spec", "nodeName")
 	phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase")

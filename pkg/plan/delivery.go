@@ -11,11 +11,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// delivery passes the events of an informer to a handler, and remembers the version of the last one.
+// delivery passes the events of an informer to a handler, and remembers the resource version of the last event.
 type delivery struct {
 	cache.ResourceEventHandler
 	informer cache.SharedInformer
-	// list is the version of the list with which the informer began.
+	// list is the resource version of the list with which the informer began.
 	list string
 	seen atomic.Int64
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // collect does what the garbage collector does after the planned deletions: it deletes or releases the dependents that
-// the Server knows of, and removes the finalizers that delay a deletion for it. It reports whether it changed an
+// the Server knows of, and removes the finalizers for deletion in the foreground. It reports whether it changed an
 // object. The rules are in https://kubernetes.io/docs/concepts/architecture/garbage-collection/.
 func (s *Server) collect(ctx context.Context) (changed bool, err error) {
 	s.mu.Lock()
@@ -87,7 +87,8 @@ func (s *Server) collectOne(ctx context.Context, at ref, waiting sets.Set[types.
 	return true, nil
 }
 
-// finish removes the finalizer with which a deleted object waits for its dependents, if none of them blocks it.
+// finish removes the finalizer with which a deleted object waits for its dependents, if no dependent blocks the object.
+// It reports whether it has removed the finalizer.
 func (s *Server) finish(at ref) bool {
 	o := s.objects[at]
 	if !o.waitsForDependents() || s.isBlocked(o.GetUID()) {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// list answers with the list of the API server, over which it lays the planned changes. Reflectors repeat a list for
+// list responds with the list of the API server, changed by the planned writes. Reflectors repeat a failed list for
 // ever and do not return its error, so list passes the error to Run.Start.
 func (s *Server) list(q *request, next http.RoundTripper) (*http.Response, error) {
 	response, err := s.laid(q, next)
@@ -32,8 +32,8 @@ func (s *Server) onFailure(failed func(error)) {
 	s.failed = failed
 }
 
-// laid returns the response to a list. It gives the list a version of its own, by which the Server recognizes the watch
-// that follows.
+// laid returns the response to a list. It sets a new resource version of the list, by which the Server recognizes the
+// watch that follows.
 func (s *Server) laid(q *request, next http.RoundTripper) (*http.Response, error) {
 	chosen, err := q.selection()
 	if err != nil {
@@ -84,8 +84,7 @@ func failure(q *request, response *http.Response) error {
 		true)
 }
 
-// lay lays the planned changes over a list, and remembers the objects of the list. An object that the Server knows
-// already stays as it is.
+// lay applies the planned changes to a list, and remembers the objects of the list that the Server does not know yet.
 func (s *Server) lay(chosen selection, live *metav1.List) error {
 	items := make([]runtime.RawExtension, 0, len(live.Items))
 	for _, encoded := range live.Items {

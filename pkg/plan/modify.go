@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// modify answers an update or a patch.
+// modify responds to an update or a patch.
 func (s *Server) modify(q *request) (*unstructured.Unstructured, error) {
 	current, err := s.current(q.Context(), q.ref())
 	if err != nil {
@@ -28,8 +28,8 @@ func (s *Server) modify(q *request) (*unstructured.Unstructured, error) {
 	return after, nil
 }
 
-// modified returns the object after a write, or the error with which the write is rejected. The API server checks the
-// write, if it can.
+// modified returns the object after a write, or the error with which the write is rejected. unchecked is true if the
+// API server could not check the write: see Write.
 func (s *Server) modified(
 	q *request, current *unstructured.Unstructured,
 ) (after *unstructured.Unstructured, unchecked bool, err error) {

@@ -21,9 +21,9 @@ type ref struct {
 	namespace, name string
 }
 
-// object is what the Server knows of an object.
+// object is what the Server knows about an object.
 type object struct {
-	// Object is the metadata after the planned writes. Of an object that was only listed, the annotations are missing.
+	// Object is the metadata after the planned writes. If the object was only listed, the annotations are missing.
 	metav1.Object
 	// made is true if only planned writes create the object.
 	made bool
@@ -83,7 +83,8 @@ type selection struct {
 
 var partialKind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
 
-// selection returns the selection of a list or a watch. Of the field selectors, it supports metadata.name.
+// selection returns the selection of a list or a watch. It returns an error for a field selector other than
+// metadata.name.
 func (q *request) selection() (chosen selection, err error) {
 	query := q.URL.Query()
 	chosen = selection{resource: q.Resource.GroupResource(), namespace: q.Namespace, name: q.Name, partial: q.isPartial()}

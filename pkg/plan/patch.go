@@ -20,7 +20,8 @@ var (
 	errChanged = errors.New("the object has been modified")
 )
 
-// apply returns current with the update or patch of a request. It checks the preconditions of the request.
+// apply returns current after the update or patch of a request. It returns an error if a precondition of the request
+// does not hold.
 func (q *request) apply(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	body, err := q.body, error(nil)
 	if q.Method == http.MethodPatch {
@@ -41,7 +42,7 @@ func (q *request) apply(current *unstructured.Unstructured) (*unstructured.Unstr
 	return want, nil
 }
 
-// patched returns the JSON of current with the patch of a request.
+// patched returns the JSON of current after the patch of a request.
 func (q *request) patched(current *unstructured.Unstructured) ([]byte, error) {
 	text, err := json.Marshal(current.Object)
 	if err != nil {
@@ -71,7 +72,7 @@ func (q *request) patchType() types.PatchType {
 	return types.PatchType(form)
 }
 
-// mayChange returns an error if the object has not the UID or version that a write requires.
+// mayChange returns an error if the object does not have the UID or the resource version that a write requires.
 func (q *request) mayChange(current *unstructured.Unstructured, uid types.UID, version string) error {
 	switch {
 	case uid != "" && uid != current.GetUID():

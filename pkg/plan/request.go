@@ -27,9 +27,8 @@ func (q *request) isPartial() bool {
 	return strings.Contains(q.Header.Get("Accept"), "as="+partialKind.Kind)
 }
 
-// isIndependent reports whether the response does not depend on planned writes: the request is a dry run itself, is
-// about a subresource other than the status, or creates a question, such as a SubjectAccessReview, which changes
-// nothing.
+// isIndependent reports whether the response does not depend on planned writes: the request is itself a dry run, is for
+// a subresource other than the status, or creates a review that stores nothing, such as a SubjectAccessReview.
 func (q *request) isIndependent() bool {
 	isQuestion := q.Resource.Group == authorizationv1.GroupName || q.Resource.Group == "authentication.k8s.io"
 	return isQuestion || q.Subresource != "" && q.Subresource != statusField || q.URL.Query().Has("dryRun")

@@ -12,8 +12,8 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// maxReconciles limits the reconciles of one object. An object that exceeds it never settles, for example because the
-// operator and an admission webhook revert each other's writes.
+// maxReconciles limits the reconciles of one object. An object that exceeds this number never settles, for example
+// because the operator and an admission webhook revert each other's writes.
 const maxReconciles = 1000
 
 // Run runs controllers whose clients use a Server. Its methods must not be called concurrently.
@@ -34,7 +34,7 @@ type Run struct {
 // state is the state of an object after its reconciles.
 type state struct {
 	reconciles int
-	// later is true if the last reconcile is retried after a delay: see Step.Later of package controller.
+	// later is true if the object is reconciled again after a delay: see Step.Later of package controller.
 	later bool
 	// failed is the error of the last reconcile if it failed for another reason than a rejected write.
 	failed error
@@ -66,7 +66,8 @@ func NewRun(server *Server, clock *Clock, controllers ...*controller.Controller)
 	return r
 }
 
-// Start fills the caches, which start starts. It queues no object. It returns the first error of a list.
+// Start calls start, which starts the informers, and waits until the caches are filled. It queues no object. It returns
+// the first error of a list.
 func (r *Run) Start(ctx context.Context, start func(stop <-chan struct{})) error {
 	var synced []cache.DoneChecker
 	for _, k := range r.kinds {
@@ -105,8 +106,8 @@ func (r *Run) Add(kind schema.GroupKind, key controller.Key) {
 
 // Settle reconciles the queued objects, and the objects that the planned writes queue, until the queues are empty. Then
 // the garbage collector acts, and Settle reconciles the objects that it has changed and the objects that wait for a
-// retry, until nothing changes. It then plans at a later time for each object that waits for a time: see Kind.Expected
-// of package controller.
+// retry, until nothing changes. For each object that waits for a time, Settle then plans what happens at this time: see
+// Kind.Expected of package controller.
 func (r *Run) Settle(ctx context.Context) error {
 	if err := r.settle(ctx); err != nil {
 		return err
@@ -139,7 +140,7 @@ func (r *Run) settle(ctx context.Context) error {
 		if changed, err := r.server.collect(ctx); err != nil || !changed {
 			return err
 		}
-		for _, of := range r.touched { // no event tells an object that the garbage collector has done what it waits for
+		for _, of := range r.touched { // objects that wait for the garbage collector get no event
 			if r.states[of].later {
 				r.Add(of.GroupKind(), of.Key)
 			}

@@ -28,7 +28,7 @@ import (
 // Server is the API server as it would be after the planned writes. Its Wrap is the transport of all clients that
 // take part in a plan. These clients must send and accept JSON. A Server is safe for concurrent use.
 type Server struct {
-	// base is the path of the API server, to which the paths of the API are relative. It is empty for most.
+	// base is the path of the API server, to which the paths of the API are relative. It is empty for most API servers.
 	base string
 	// client and reviews are clients of the real API server.
 	client  dynamic.Interface
@@ -44,20 +44,20 @@ type Server struct {
 	changes []change
 	// grown is closed, and replaced, when changes grows.
 	grown chan struct{}
-	// lists are the lists that clients have requested, by the version that the Server gave each of them.
+	// lists are the lists that clients have requested, by the resource versions that the Server assigned.
 	lists map[string]selection
-	// version is the last resource version that the Server has given.
+	// version is the last resource version that the Server has assigned.
 	version int64
 	// writer is the sender of the next writes: see Write.
 	writer string
-	// due is the time at which they are sent: see Write.
+	// due is the time of the next writes: see Write.
 	due    time.Time
 	writes []Write
-	// denied are rights of the user that the Server has asked for, and whether the user lacks them.
+	// denied are the rights that the Server has asked the API server about, and whether the user lacks each of them.
 	denied map[authorizationv1.ResourceAttributes]bool
 	// removed are the objects that were deleted.
 	removed sets.Set[types.UID]
-	// failed gets the errors of lists.
+	// failed is called with each error of a list.
 	failed func(error)
 }
 
@@ -89,7 +89,7 @@ func NewServer(config *rest.Config) (*Server, error) {
 	}, nil
 }
 
-// Wrap returns a transport whose requests the Server answers. next is the transport to the real API server.
+// Wrap returns a transport that sends requests to the Server. next is the transport to the real API server.
 func (s *Server) Wrap(next http.RoundTripper) http.RoundTripper { return transport{s, next} }
 
 type transport struct {
@@ -137,7 +137,7 @@ func (t transport) respond(q *request) (*http.Response, error) {
 	return q.response(http.StatusOK, selection{partial: q.isPartial()}.form(obj))
 }
 
-// answer answers a request about one object.
+// answer returns the response to a request for one object.
 func (s *Server) answer(q *request, verb string) (*unstructured.Unstructured, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +175,7 @@ func (s *Server) resource(at ref) schema.GroupVersionResource {
 	return at.resource.WithVersion(s.kinds[at.resource].Version)
 }
 
-// live returns the client for an object on the real API server.
+// live returns a client for an object on the real API server.
 func (s *Server) live(at ref) dynamic.ResourceInterface {
 	return s.client.Resource(s.resource(at)).Namespace(at.namespace)
 }
@@ -212,7 +212,7 @@ func (s *Server) current(ctx context.Context, at ref) (*unstructured.Unstructure
 // fewer changes than that while the caches are filled.
 const headroom = 1 << 30
 
-// nextVersion returns the next resource version. Versions are later than the version of the first list.
+// nextVersion returns the next resource version. All versions are higher than the version of the first list.
 func (s *Server) nextVersion(first string) string {
 	if s.version == 0 {
 		latest, _ := strconv.ParseInt(first, 10, 64) // without a number, the versions begin with headroom

@@ -34,8 +34,8 @@ func (s *Server) Denied() (all []string) {
 	return all
 }
 
-// isUnchecked reports whether the error of a dry run says that the user lacks the right to send the write. Otherwise
-// admission has rejected the write, as it would reject the write of the operator.
+// isUnchecked reports whether a dry run has failed because the user lacks the right to send the write. If not,
+// admission has rejected the write, and would also reject the write of the operator.
 func (s *Server) isUnchecked(q *request, verb string, err error) bool {
 	if !apierrors.IsForbidden(err) {
 		return false
@@ -60,11 +60,11 @@ func (s *Server) isUnchecked(q *request, verb string, err error) bool {
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
-// tryCreating creates an object with dryRun=All. unchecked is true if the API server cannot check it: see Write. The
-// object is complete nevertheless if the dry run succeeds.
+// tryCreating creates an object with dryRun=All. unchecked is true if the API server cannot check the object: see
+// Write. If the dry run succeeds, made has the defaults of the API server even if unchecked is true.
 //
 // The API server validates and completes an object whose namespace does not exist yet as an object of the namespace
-// default. Other admission, such as a quota, is not known.
+// default. The result of other admission, such as a quota, is not known.
 func (s *Server) tryCreating(
 	q *request, at ref, want *unstructured.Unstructured,
 ) (made *unstructured.Unstructured, unchecked bool, err error) {
@@ -102,7 +102,7 @@ func (s *Server) tryPatching(q *request) (*unstructured.Unstructured, error) {
 }
 
 // tryReplacing sends an object as a whole with dryRun=All. The object on the API server lacks the planned writes, and
-// another client may have changed it, so that tryReplacing names the version there.
+// another client may have changed it. tryReplacing therefore sends the resource version of that object.
 func (s *Server) tryReplacing(
 	q *request, want *unstructured.Unstructured,
 ) (result *unstructured.Unstructured, err error) {

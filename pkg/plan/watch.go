@@ -9,12 +9,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// watch answers with the planned changes since a list. The watch does not end, and does not send the changes that other
-// clients make.
+// watch responds with the planned changes since a list. The watch does not end, and does not send the changes that
+// other clients make.
 func (s *Server) watch(q *request) (*http.Response, error) {
 	query := q.URL.Query()
 	if query.Get("sendInitialEvents") == "true" {
-		// Reflectors then list, as with API servers without streaming lists.
+		// After this error, reflectors list, as with API servers without streaming lists.
 		return nil, apierrors.NewBadRequest("a plan lists objects")
 	}
 	chosen, err := q.selection()
@@ -63,7 +63,8 @@ func (s *Server) log() (changes []change, grown <-chan struct{}) {
 	return s.changes, s.grown
 }
 
-// lastEvent returns the version of the last of the changes that a watch of a list gets, or 0.
+// lastEvent returns the resource version of the last of the given changes that a watch after a list gets. It returns 0
+// if the watch gets none.
 func (s *Server) lastEvent(list string, changes []change) (version int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 
 // Write is a planned write, or a statement that a controller would execute on another server: see Server.Execute.
 type Write struct {
-	// Writer is the object whose reconcile sent the write, such as "App shop/web"; GarbageCollector; or empty for a
-	// write that was sent while no object was reconciled.
+	// Writer is the object whose reconcile sent the write, such as "App shop/web". It is GarbageCollector for the writes
+	// of the garbage collector, and empty for writes that were sent while no object was reconciled.
 	Writer string
 	// Verb is create, update, patch, delete or Execute.
 	Verb        string
@@ -90,7 +90,7 @@ func (s *Server) rejected(q *request, w Write, err error) error {
 	return err
 }
 
-// create answers as the API server would answer if the planned writes had happened.
+// create responds to a creation as the API server would if the planned writes had happened.
 func (s *Server) create(q *request) (*unstructured.Unstructured, error) {
 	want, err := decode(q.body)
 	if err != nil {

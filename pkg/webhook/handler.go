@@ -25,15 +25,15 @@ const (
 	// they serve a list. They reject objects larger than 3 MiB (MaxRequestBodyBytes in
 	// k8s.io/apiserver/pkg/server/config.go).
 	maxBody = 4 << 20
-	// smallBody is the size in bytes up to which bodies are handled without further limits: every connection may have
-	// one. Most Ats are smaller than 4 KiB.
+	// smallBody is the size in bytes up to which bodies are handled without further limits: every connection may send such
+	// a body. Most Ats are smaller than 4 KiB.
 	smallBody = 16 << 10
-	// maxLargeBodies is the largest number of larger bodies at a time, and maxLargeBodiesPerAddress the largest number
-	// from one address, which leaves room for other clients.
+	// maxLargeBodies is the largest number of larger bodies at a time. maxLargeBodiesPerAddress is the largest number of
+	// them from one address, which leaves places for other clients.
 	maxLargeBodies           = 4
 	maxLargeBodiesPerAddress = 2
-	// placeTimeout is how long a request with a larger body waits until it may be read as a whole. Meanwhile, smallBody
-	// bytes of it are in memory. placeRecheck is how often it checks that.
+	// placeTimeout is how long a request with a larger body waits for a place among these bodies. Meanwhile, smallBody
+	// bytes of the body are in memory. placeRecheck is the time between two checks for a free place.
 	placeTimeout = 3 * time.Second
 	placeRecheck = 10 * time.Millisecond
 )
@@ -62,8 +62,8 @@ func newHandler() http.Handler {
 type handler struct {
 	large    *httpserver.Quota // of bodies larger than smallBody
 	patience time.Duration     // how long a larger body waits for its place
-	// converting is held while the objects of a large body are converted and encoded, which can take 40 times the memory
-	// of the body: a command of empty words takes 16 bytes for three bytes of JSON, several times.
+	// converting is held while the objects of a large body are converted and encoded. That can take 40 times the memory of
+	// the body: an empty word of a command has three bytes of JSON, and takes 16 bytes several times.
 	converting sync.Mutex
 }
 

@@ -177,7 +177,8 @@ func TestLargeBodyWaitsForItsPlace(t *testing.T) {
 	})
 }
 
-// TestHandlerKeepsOnlyWhatItNeeds sends bodies with up to a million values.
+// TestHandlerKeepsOnlyWhatItNeeds sends bodies with up to a million values, and checks how much memory the handler
+// allocates.
 func TestHandlerKeepsOnlyWhatItNeeds(t *testing.T) {
 	unknown := func(size int) string { // members that a ConversionReview does not have
 		var members strings.Builder

@@ -12,7 +12,7 @@ var (
 			"the request was not read.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"result"})
-	// These two have no series in a process without a webhook.
+	// ready and certificateExpiry have no series in a process without a webhook.
 	ready = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "windlass_webhook_ready",
 		Help: "1 if this process listens for conversions with a certificate that the API server trusts; " +

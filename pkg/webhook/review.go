@@ -14,7 +14,7 @@ import (
 	"windlass.dev/windlass/pkg/webhook/conversion"
 )
 
-// review has what the webhook needs of a ConversionReview. Decoding it takes no memory for unknown fields.
+// review has the fields of a ConversionReview that the webhook needs. Decoding it takes no memory for unknown fields.
 type review struct {
 	APIVersion string
 	Kind       string
@@ -45,8 +45,8 @@ func readReview(body []byte) (*review, *requestError) {
 	return r, nil
 }
 
-// respond returns the ConversionReview that responds to r. If an object cannot be converted, the response says so, and
-// respond returns why.
+// respond returns the ConversionReview that responds to r. If an object cannot be converted, the response contains the
+// reason, and respond returns it as failure.
 func (r *review) respond() (response []byte, failure error) {
 	converted, failure := r.convert()
 	result := metav1.Status{Status: metav1.StatusSuccess}

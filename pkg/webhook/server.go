@@ -27,7 +27,7 @@ const (
 	drainTimeout = 30 * time.Second
 )
 
-// verbosity is the log level of errors of net/http. For example, a client closes the connection or rejects the
+// verbosity is the log level of errors of net/http, for example if a client closes the connection or rejects the
 // certificate.
 const verbosity = 4
 
@@ -124,9 +124,9 @@ func (s *Server) linger(failed <-chan error) error {
 	}
 }
 
-// closing returns a handler that calls next. While the webhook shuts down, the handler asks clients to close
-// their connections. Otherwise a client could send its next request at the moment when the server closes the
-// connection.
+// closing returns a handler that calls next. While the webhook shuts down, the handler asks clients to close their
+// connections. If the handler did not ask, a client could send its next request at the moment when the server closes
+// the connection.
 func (s *Server) closing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.ending.Load() {

@@ -59,7 +59,7 @@ func (h *house) replicaOf(options Options) *replica {
 	return &replica{Source: New(h.api.Kube, h.api.CRD, options), house: h}
 }
 
-// rest reconciles until there is nothing left to write, and describes the writes.
+// rest reconciles until a reconcile writes nothing, and returns descriptions of all writes.
 func (r *replica) rest() []string {
 	r.house.t.Helper()
 	r.house.api.Forget()
@@ -102,8 +102,8 @@ func (h *house) written() []string {
 	return lines
 }
 
-// describe names the CAs and the serving certificate in an object, for example
-// "Secret: CA 2, CA 1; certificate 1 by CA 1".
+// describe returns the names of the CAs and of the serving certificate in an object, for example "Secret: CA 2, CA 1;
+// certificate 1 by CA 1".
 func (h *house) describe(obj runtime.Object) string {
 	h.t.Helper()
 	switch obj := obj.(type) {
@@ -143,7 +143,7 @@ func (h *house) name(kind string, c *x509.Certificate) string {
 	return h.names[key]
 }
 
-// want compares descriptions of writes.
+// want fails the test if the descriptions of writes are not as expected.
 func (h *house) want(got []string, want ...string) {
 	h.t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -22,9 +22,9 @@ func (s *Source) Lead() {
 	s.wake()
 }
 
-// foreign reports whether the API server calls another installation. Then only the installation that leads may
-// change the clientConfig. That installation replaces both the address and the caBundle. The clientConfig is then
-// foreign to all other installations, so no two installations overwrite each other in turn.
+// foreign reports whether the API server calls another installation. If so, only the installation that leads may change
+// the clientConfig. The leading installation replaces both the address and the caBundle. After that, the clientConfig
+// is foreign to all other installations, so no two installations overwrite each other in turn.
 func (o *Options) foreign(config *apiextensionsv1.WebhookClientConfig, c content) bool {
 	// A CustomResourceDefinition that was applied again names the Service in its manifest and keeps our CAs: its
 	// clientConfig is not foreign. If our certificate is valid for the host in the clientConfig, then a replica
@@ -52,7 +52,7 @@ func (o *Options) address() *apiextensionsv1.WebhookClientConfig {
 	}}
 }
 
-// addressed reports whether config has the address of this installation. The path may be another one.
+// addressed reports whether config has the address of this installation. For a Service, it ignores the path.
 func (o *Options) addressed(config *apiextensionsv1.WebhookClientConfig) bool {
 	address := o.address()
 	return ptr.Equal(config.URL, address.URL) && hostOf(config) == hostOf(address)
@@ -76,8 +76,8 @@ func hostOf(config *apiextensionsv1.WebhookClientConfig) string {
 }
 
 // hosts returns the hosts of the next serving certificate. The first one is the host of this installation. If the
-// current certificate is valid for the host that the API server calls, so is the next one, because replicas with other
-// options may serve there.
+// current certificate is valid for the host that the API server calls, the next certificate is valid for this host too,
+// because replicas with other options may serve there.
 func (o *Options) hosts(config *apiextensionsv1.WebhookClientConfig, c content) []string {
 	host := hostOf(o.address())
 	hosts := []string{host}

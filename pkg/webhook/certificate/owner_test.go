@@ -43,8 +43,8 @@ func TestOnlyLeadingInstallationTakesOverConversion(t *testing.T) {
 	}
 }
 
-// reapply applies the CustomResourceDefinition again: it names the Service of the installation in namespace, and keeps
-// its caBundle.
+// reapply applies the CustomResourceDefinition again, which then names the Service of the installation in namespace,
+// and keeps the caBundle.
 func (h *house) reapply() {
 	crd := webhooktest.NewCRD()
 	crd.Spec.Conversion.Webhook.ClientConfig.CABundle = h.config().CABundle

@@ -49,7 +49,7 @@ func (s *Source) reconcile(ctx context.Context) error {
 	}
 	s.elsewhere.Store(nil)
 	if current.signer == nil && s.options.addressed(config) {
-		// Somebody has deleted or damaged the Secret. It may lack the CAs of certificates that replicas serve with.
+		// Somebody has deleted or damaged the Secret, which may lack the CAs of certificates that replicas serve with.
 		current.bundle = append(current.bundle, trusted...)
 	}
 	desired, err := renew(current, s.options.hosts(config, current), now)
@@ -99,8 +99,8 @@ func (s *Source) read(ctx context.Context) (*apiextensionsv1.CustomResourceDefin
 	return crd, secret, nil
 }
 
-// serve switches to the certificate in the Secret if the API server trusts it. Otherwise it keeps the current
-// certificate.
+// serve switches to the certificate in the Secret if the API server trusts that certificate. Otherwise, serve keeps the
+// current certificate.
 func (s *Source) serve(ctx context.Context, serving *pair, trusted []*x509.Certificate, now time.Time) {
 	if serving == nil || !trusts(trusted, serving.Leaf, now) {
 		return
@@ -112,7 +112,7 @@ func (s *Source) serve(ctx context.Context, serving *pair, trusted []*x509.Certi
 	}
 }
 
-// store creates or updates the Secret. The precondition is its resource version.
+// store creates or updates the Secret. The precondition is the resource version of the Secret.
 func (s *Source) store(ctx context.Context, secret *corev1.Secret) error {
 	secrets := s.kube.CoreV1().Secrets(secret.Namespace)
 	var err error
@@ -129,7 +129,7 @@ func (s *Source) store(ctx context.Context, secret *corev1.Secret) error {
 }
 
 // patch writes the address of this installation and the CAs in bundle into the CustomResourceDefinition. The
-// preconditions are its UID and its resource version. The merge patch keeps the port of the Service.
+// preconditions are the UID and the resource version of crd. The merge patch keeps the port of the Service.
 func (s *Source) patch(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, bundle []byte) error {
 	address := s.options.address()
 	patch, err := json.Marshal(map[string]any{

@@ -16,9 +16,10 @@ const (
 // overlap is how long the API servers trust a CA after a new CA or serving certificate has made it unnecessary.
 const overlap = time.Hour
 
-// renew returns what the Secret must contain, if it has the content c. A new CA signs nothing until the next serving
-// certificate is due, so that the API servers trust the new CA long before. Only a CA that replaces a lost one signs at
-// once. A new serving certificate is valid for all hosts, but only the first one is a reason to replace a certificate.
+// renew returns the content that the Secret must have in place of c. A new CA signs nothing until the next serving
+// certificate is due, so that the API servers trust the CA long before it signs. Only a CA that replaces a lost CA
+// signs at once. A new serving certificate is valid for all hosts. A serving certificate is replaced early if it lacks
+// the first host, but not if it lacks another host.
 func renew(c content, hosts []string, now time.Time) (content, error) {
 	var err error
 	issuer := c.signer
@@ -36,13 +37,13 @@ func renew(c content, hosts []string, now time.Time) (content, error) {
 	return c, nil
 }
 
-// maxRecent is the number of CAs up to which CAs are trusted only because replicas may still serve with certificates of
-// these CAs. Without this limit, a tool that deletes the Secret again and again would make the bundle too large to be
-// stored.
+// maxRecent is the size of the bundle up to which recent CAs are added. These CAs are trusted only because replicas may
+// still serve with their certificates. Without this limit, a tool that deletes the Secret again and again would make
+// the bundle too large to be stored.
 const maxRecent = 8
 
 // needed returns the CAs that the API servers must trust, newest first, without duplicates: the signing CA, the CA of
-// the serving certificate, and for the time of overlap the others, up to maxRecent.
+// the serving certificate and, during overlap, recent CAs up to maxRecent.
 func needed(c content, now time.Time) []*x509.Certificate {
 	overlaps := now.Before(issuedAt(c.serving.Leaf).Add(overlap)) || now.Before(issuedAt(c.signer.Leaf).Add(overlap))
 	bundle := []*x509.Certificate{c.signer.Leaf}

@@ -31,18 +31,20 @@ const (
 	CRDName = "ats." + cnat.GroupName
 )
 
-// recheck is the time between two reconciles without an event. It is much shorter than a lifetime, because somebody may
-// set the clock.
+// recheck is the time between two reconciles without an event. It is much shorter than the lifetime of a certificate,
+// because somebody may set the clock.
 const recheck = time.Hour
 
-// writesAtOnce is how many writes may follow each other at once. After them, there is at most one write in a second, in
-// case another client keeps reverting the writes. A renewal of the CA and the certificate takes fewer.
+// writesAtOnce is the number of writes that may follow each other at once. Further writes are limited to one per
+// second, in case another client keeps reverting them. A renewal of the CA and the certificate takes fewer writes than
+// writesAtOnce.
 const writesAtOnce = 10
 
 var (
 	// backoff has the delays after failed reconciles.
 	backoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 10, Cap: 5 * time.Minute}
-	// watchBackoff has the delays between the watches of an object. It starts again after a watch of two minutes.
+	// watchBackoff has the delays between the watches of an object. The delays start again after a watch that lasted two
+	// minutes.
 	watchBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 30 * time.Second, Jitter: 1}
 )
 
@@ -55,7 +57,7 @@ type Options struct {
 	// URL is the HTTPS URL that the API server calls, instead of the Service, if the operator runs out of cluster. Its
 	// host is a DNS name or an IP address.
 	URL string
-	// Clock says whether certificates are due for renewal.
+	// Clock is the clock for the lifetimes of certificates and for delays.
 	Clock clock.Clock
 }
 

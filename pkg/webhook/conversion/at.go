@@ -8,7 +8,8 @@ import (
 	cnatv1alpha1 "windlass.dev/windlass/pkg/apis/cnat/v1alpha1"
 )
 
-// errTooLarge is the error of a conversion to v1 that would lose fields, because the annotation does not have them.
+// errTooLarge is the error of a conversion to v1 that would lose fields, because the annotation does not contain these
+// fields.
 var errTooLarge = fmt.Errorf("the annotation %s could not hold the fields of v1: change or delete the object as v1",
 	Annotation)
 

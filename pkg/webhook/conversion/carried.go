@@ -33,9 +33,9 @@ func (c carried) says() bool {
 	return len(c.Spec) > 0 || c.Annotation != nil || c.TooLarge
 }
 
-// parseCarried parses the value of the annotation. It returns false for a value that carry cannot have written,
-// whatever its white space: such an annotation belongs to a user and stays unchanged. It also returns false for
-// values that would make an At unreadable as v1, because the API server does not validate the converted objects.
+// parseCarried parses the value of the annotation. ok is false for a value that carry cannot have written, regardless
+// of white space: such an annotation belongs to a user and stays unchanged. ok is also false for a value that would
+// make an At unreadable as v1, because the API server does not validate converted objects.
 func parseCarried(text string) (c carried, ok bool) {
 	var parts object
 	if json.Unmarshal([]byte(text), &parts) != nil {
@@ -76,9 +76,9 @@ func (c carried) belongs() bool {
 	return nested
 }
 
-// carry writes c into the annotation. If a user has added this annotation to the At of v1, c also carries the
-// value of the user in two cases: if c has anything else to carry, or if the conversion back to v1 would mistake
-// the value for its own.
+// carry writes c into the annotation. If a user has added this annotation to the At of v1, c also carries the value of
+// the user in two cases: if c has anything else to carry, or if the conversion back to v1 would mistake the value for
+// content of carry.
 func (a *at) carry(c carried) error {
 	if old, taken := a.annotations[Annotation]; taken {
 		if _, ours := parseCarried(old); ours || c.says() {
@@ -94,7 +94,8 @@ func (a *at) carry(c carried) error {
 	if a.annotate(carried{TooLarge: true}) == nil {
 		return nil
 	}
-	// One At must not fail a list. Nothing is lost, since this At cannot be written as v1alpha1.
+	// One At must not make the conversion of a list fail. No annotation is lost, since this At cannot be written as
+	// v1alpha1.
 	a.annotations = nil
 	return a.annotate(carried{TooLarge: true})
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// foreign lists values of the annotation that the conversion never writes. Some are similar to its own values.
+// foreign lists values of the annotation that the conversion never writes. Some are similar to values that it writes.
 var foreign = []string{
 	"", "not JSON", "null", "[]", "{}", `"spec"`, `{"spec":{}}`, `{"spec":[]}`, `{"status":7}`,
 	`{"spec":{"image":"a"}} and more`,
