@@ -123,7 +123,7 @@ func leases(client kubernetes.Interface, o *options, namespace, identity string)
 	}
 	own := cmp.Or(o.electionNamespace, namespace)
 	if own == o.clusterLeaseNamespace {
-		return []process.Lease{lease(own, identity)} // both are the same Lease
+		return []process.Lease{lease(own, identity)} // one Lease for both purposes
 	}
 	// The namespace in the identity tells a waiting installation which other installation holds the Lease.
 	return []process.Lease{lease(own, identity), lease(o.clusterLeaseNamespace, own+"/"+identity)}

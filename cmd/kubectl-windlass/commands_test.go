@@ -35,7 +35,7 @@ const (
 	nothing = "error: specify the objects to plan: -f FILE, KIND/NAME, or --all\n"
 )
 
-// age matches the age of an object of 2020.
+// age matches the age of an object that was created in 2020.
 var age = regexp.MustCompile(`\d+y(\d+d)?$`)
 
 // words returns the lines of a text without repeated spaces and without ages.

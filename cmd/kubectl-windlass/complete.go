@@ -19,7 +19,8 @@ import (
 // see SetupPluginCompletion in k8s.io/kubectl/pkg/cmd/plugin.
 const completer = "kubectl_complete-windlass"
 
-// arguments returns the arguments of the program. argv begins with the path of the program.
+// arguments returns the arguments of the command. argv begins with the path of the program. If the program is
+// completer, the first argument is the request of cobra for completions.
 func arguments(argv []string) []string {
 	if strings.TrimSuffix(filepath.Base(argv[0]), ".exe") == completer {
 		return slices.Concat([]string{cobra.ShellCompRequestCmd}, argv[1:])
@@ -96,7 +97,7 @@ func (i inspector) namesOf(ctx context.Context, kind string) (names []string, er
 	return names, nil
 }
 
-// beginning returns the texts that begin with what the user has written.
+// beginning returns the texts that begin with written, which is the text before the cursor.
 func beginning(texts []string, written string) []string {
 	return slices.DeleteFunc(texts, func(text string) bool { return !strings.HasPrefix(text, written) })
 }

@@ -167,7 +167,7 @@ func groups() (all metav1.APIGroupList) {
 	return all
 }
 
-// result is what a user sees of a command.
+// result is the output and the exit code of a command.
 type result struct {
 	out, errors string
 	code        int

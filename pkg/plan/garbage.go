@@ -60,7 +60,7 @@ func (s *Server) collectOne(ctx context.Context, at ref, waiting sets.Set[types.
 	}
 	current, err := s.current(ctx, at)
 	switch {
-	case apierrors.IsNotFound(err): // another client was faster
+	case apierrors.IsNotFound(err): // another client has deleted the object
 		return false, nil
 	case err != nil:
 		return false, err

@@ -94,7 +94,7 @@ func (s *Server) lay(chosen selection, live *metav1.List) error {
 		}
 		at := ref{chosen.resource, item.Namespace, item.Name}
 		if s.objects[at] == nil {
-			item.Annotations, item.ManagedFields = nil, nil // they take much memory
+			item.Annotations, item.ManagedFields = nil, nil // these fields take much memory
 			s.objects[at] = &object{Object: item}
 		}
 		if s.objects[at].isUnchanged() {

@@ -42,7 +42,7 @@ func merged(current, result *unstructured.Unstructured, onlyStatus bool) *unstru
 	return after
 }
 
-// put sets a field to its value in from, or removes it.
+// put copies a field of the map from into the map to. If from lacks the field, put removes the field of to.
 func put(to, from map[string]any, field string) {
 	delete(to, field)
 	if value, ok := from[field]; ok {

@@ -27,7 +27,8 @@ type object struct {
 	metav1.Object
 	// made is true if only planned writes create the object.
 	made bool
-	// state is the object after the planned writes. It is nil if there are none, or if they delete the object.
+	// state is the object after the planned writes. It is nil if no planned write has changed the object, or if planned
+	// writes have deleted the object.
 	state *unstructured.Unstructured
 	// gone is true if planned writes have deleted the object.
 	gone bool
@@ -63,7 +64,7 @@ func (s *Server) set(at ref, state *unstructured.Unstructured) {
 		o.Object = state
 	} else {
 		s.removed.Insert(o.GetUID())
-		o.made = true // if the object is created again, it is a new object
+		o.made = true // the next write of this name creates a new object
 	}
 	o.state, o.gone = state, state == nil
 	s.changes = append(s.changes, c)

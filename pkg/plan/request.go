@@ -42,13 +42,13 @@ func (q *request) subresources() []string {
 	return []string{q.Subresource}
 }
 
-// response returns a response with an object.
+// response returns a response with an HTTP status and an object as JSON.
 func (q *request) response(code int, obj any) (*http.Response, error) {
 	body, err := json.Marshal(obj)
 	return q.stream(code, io.NopCloser(bytes.NewReader(body))), err
 }
 
-// stream returns a response with a body.
+// stream returns a response with an HTTP status and a body of unknown length.
 func (q *request) stream(code int, body io.ReadCloser) *http.Response {
 	return &http.Response{
 		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

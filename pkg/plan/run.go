@@ -34,7 +34,7 @@ type Run struct {
 // state is the state of an object after its reconciles.
 type state struct {
 	reconciles int
-	// later is true if the object is reconciled again after a delay: see Step.Later of package controller.
+	// later is true if the last reconcile is retried after a delay: see Step.Later of package controller.
 	later bool
 	// failed is the error of the last reconcile if it failed for another reason than a rejected write.
 	failed error
@@ -97,7 +97,7 @@ func (r *Run) Start(ctx context.Context, start func(stop <-chan struct{})) error
 	return nil
 }
 
-// Add queues an object of a kind. Settle then reconciles it even if it has not changed.
+// Add queues an object of a kind. Settle then reconciles the object even if it has not changed.
 func (r *Run) Add(kind schema.GroupKind, key controller.Key) {
 	if k, found := r.of(kind); found {
 		k.Add(key)
@@ -199,7 +199,7 @@ func (r *Run) next(ctx context.Context, k controller.Stepper) (bool, error) {
 	}
 	if step.Soon {
 		if step.Outcome == controller.OutcomeConflict {
-			<-time.After(time.Millisecond) // a cache without a handler is about to observe a write
+			<-time.After(time.Millisecond) // until a cache without a handler has observed a write
 		}
 		k.Add(step.Key)
 	}

@@ -25,8 +25,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/apipath"
 )
 
-// Server is the API server as it would be after the planned writes. Its Wrap is the transport of all clients that
-// take part in a plan. These clients must send and accept JSON. A Server is safe for concurrent use.
+// Server is the API server as it would be after the planned writes. All clients that take part in a plan use the
+// transport of Wrap. These clients must send and accept JSON. A Server is safe for concurrent use.
 type Server struct {
 	// base is the path of the API server, to which the paths of the API are relative. It is empty for most API servers.
 	base string
@@ -209,7 +209,7 @@ func (s *Server) current(ctx context.Context, at ref) (*unstructured.Unstructure
 }
 
 // headroom is the distance between the versions of the API server and the versions of the Server. The API server makes
-// fewer changes than that while the caches are filled.
+// fewer than headroom changes while the caches are filled.
 const headroom = 1 << 30
 
 // nextVersion returns the next resource version. All versions are higher than the version of the first list.

@@ -79,7 +79,7 @@ func (s *Server) tryCreating(
 	case isElsewhere:
 		unchecked = err == nil || errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsInvalid(err)
 	case apierrors.IsAlreadyExists(err) && known != nil && known.made:
-		unchecked = true // the planned writes have deleted the object that is in the way
+		unchecked = true // the planned writes have deleted the object with this name
 	default:
 		unchecked = s.isUnchecked(q, "create", err)
 	}

@@ -32,7 +32,7 @@ type Write struct {
 	// Unchecked is true if the API server could not check the write: the namespace does not exist yet, or the user may
 	// not send the write.
 	Unchecked bool
-	// Due is the time at which the operator sends the write, if it waits for a time. Otherwise it is zero.
+	// Due is the time at which the operator sends the write. It is zero if the operator does not wait for a time.
 	Due time.Time
 	// Err is the error with which the API server rejects the write, or nil.
 	Err error

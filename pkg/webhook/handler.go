@@ -18,8 +18,8 @@ import (
 	"windlass.dev/windlass/pkg/webhook/certificate"
 )
 
-// Limits of the bodies of requests, since any client that reaches the port may send them. Package httpserver limits the
-// connections.
+// Limits of the bodies of requests, since any client that reaches the port may send requests. Package httpserver limits
+// the connections.
 const (
 	// maxBody is the largest size of a body, in bytes. API servers send one object in each ConversionReview, also when
 	// they serve a list. They reject objects larger than 3 MiB (MaxRequestBodyBytes in
@@ -98,7 +98,7 @@ func (h *handler) convert(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// respond returns the response to r. If an object cannot be converted, it also returns why.
+// respond returns the response to r. If an object cannot be converted, respond also returns the reason as an error.
 func (h *handler) respond(r *review) ([]byte, error) {
 	if len(r.Request.Objects) > smallBody {
 		h.converting.Lock()
@@ -117,7 +117,7 @@ func (h *handler) place(r *http.Request) (giveBack func(), err error) {
 	return giveBack, err
 }
 
-// readBody reads the body of a request. The caller calls done when it has responded.
+// readBody reads the body of a request. The caller must call done after the response.
 func (h *handler) readBody(w http.ResponseWriter, r *http.Request) (body []byte, done func(), refused *requestError) {
 	done = func() {}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {

@@ -121,7 +121,7 @@ func TestHandlerRejectsInvalidRequests(t *testing.T) {
 	}
 }
 
-// largeReview is a valid review that counts as large.
+// largeReview is a valid review that is larger than smallBody.
 var largeReview = reviewOf(strings.Repeat(oldAt+",", smallBody/len(oldAt)) + oldAt)
 
 // send sends a review to h from the address of a client.

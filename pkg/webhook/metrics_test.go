@@ -53,7 +53,7 @@ func TestMetricsSayWhetherWebhookIsReadyAndWhenCertificateExpires(t *testing.T) 
 	if got := served(t); !slices.Contains(got, "windlass_webhook_ready 1") || !slices.Contains(got, expiry) {
 		t.Errorf("got %q, want a ready webhook, and %s", got, expiry)
 	}
-	o.replica(Options{}).UpdateMetrics() // it does not run
+	o.replica(Options{}).UpdateMetrics() // this replica does not run
 	if got := served(t); !slices.Contains(got, "windlass_webhook_ready 0") {
 		t.Errorf("got %q, want a webhook that is not ready", got)
 	}

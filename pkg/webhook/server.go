@@ -22,7 +22,7 @@ import (
 
 // Timeouts of a request. The API server cancels a conversion after 30 s.
 const (
-	readTimeout  = 10 * time.Second // short, because large bodies that arrive slowly keep others out
+	readTimeout  = 10 * time.Second // short, because large bodies that arrive slowly block other large bodies
 	writeTimeout = 30 * time.Second // from the end of the header to the end of the response
 	drainTimeout = 30 * time.Second
 )

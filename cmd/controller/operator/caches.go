@@ -19,14 +19,14 @@ type Caches struct {
 type CacheOptions struct {
 	// Namespace is the namespace of all objects. Empty means all namespaces.
 	Namespace string
-	// Shard limits the caches to the objects of a shard: to its namespaces, the objects in them, and the Platforms for
-	// them.
+	// Shard limits the caches to a shard: to its Namespaces, the objects in these Namespaces, and the Platforms whose
+	// components are in these Namespaces.
 	Shard sharded.Filter
-	// Packers may be shared by the caches of several shards. Nil means that these caches have their own.
+	// Packers may be shared by the caches of several shards. Nil means that these caches create their own Packers.
 	Packers *packed.Packers
 }
 
-// NewCaches returns caches. The memory for each namespace is limited: see package budget.
+// NewCaches returns Caches that have not started. The memory for each namespace is limited: see package budget.
 func NewCaches(c Clients, o CacheOptions) Caches {
 	limit := &budget.Budget{}
 	var newInformer packed.NewInformer
@@ -50,7 +50,7 @@ func NewCaches(c Clients, o CacheOptions) Caches {
 	}
 }
 
-// Start starts the informers that the kinds have requested. They run until stop is closed.
+// Start starts the informers that the kinds have requested. The informers run until stop is closed.
 func (c Caches) Start(stop <-chan struct{}) {
 	c.Cluster.Start(stop)
 	c.Own.Start(stop)

@@ -27,8 +27,8 @@ type Clients struct {
 	Windlass versioned.Interface
 }
 
-// NewClients returns clients for the API server in config. Their requests time out: see cluster.WithTimeout. fence, if
-// it is not nil, wraps the transport of the clients with which the kinds write: see process.Fence.
+// NewClients returns clients for the API server in config. Requests of these clients time out: see cluster.WithTimeout.
+// fence, if it is not nil, wraps the transport of the clients with which the kinds write: see process.Fence.
 func NewClients(config *rest.Config, fence transport.WrapperFunc) (c Clients, err error) {
 	config = cluster.WithTimeout(config)
 	if c.Serving, err = kubernetes.NewForConfig(cluster.WithProtobuf(config)); err != nil {

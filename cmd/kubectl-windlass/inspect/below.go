@@ -48,8 +48,8 @@ func below(obj *unstructured.Unstructured, all *Objects) (problem Cause, found b
 
 const podFailed = "Failed"
 
-// failedPod returns the name of a failed Pod below an object, or "". Of several, it returns the last in the order of
-// OwnedBy.
+// failedPod returns the name of a failed Pod below an object, or "". Of several failed Pods, it returns the last in the
+// order of OwnedBy.
 func failedPod(obj *unstructured.Unstructured, all *Objects) (name string) {
 	for _, child := range all.OwnedBy(obj) {
 		if child.GetKind() == "Pod" && text(child, "status", "phase") == podFailed {
@@ -80,7 +80,7 @@ func trouble(obj *unstructured.Unstructured, all *Objects) string {
 			return fmt.Sprintf("does not run (%s): %s", reason, all.warning(obj))
 		}
 		if ready, ok := condition(obj, "Ready"); ok && ready.Status == metav1.ConditionFalse {
-			// Earlier Warnings, for example of the scheduler, have been resolved.
+			// Warnings before this transition, for example of the scheduler, have been resolved.
 			if says := all.warningSince(obj, ready.LastTransitionTime.UTC().Format(time.RFC3339)); says != "" {
 				return "is not ready: " + says // for example because of a probe
 			}

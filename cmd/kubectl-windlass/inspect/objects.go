@@ -34,10 +34,10 @@ var namespaced = []schema.GroupVersionResource{
 	cnatv1.SchemeGroupVersion.WithResource("ats"),
 }
 
-// Kinds are the resources of Windlass, the kinds that own others first.
+// Kinds are the resources of Windlass. Kinds that own objects of other kinds come first.
 var Kinds = slices.Concat([]schema.GroupVersionResource{platforms}, namespaced)
 
-// OperatorLabels select the Deployment of the operator, as the manifests and the chart label it.
+// OperatorLabels selects the Deployment of the operator. The manifests and the chart set these labels.
 const OperatorLabels = "app.kubernetes.io/name=windlass,app.kubernetes.io/component=controller"
 
 // owned are the resources of the objects that objects of Windlass own, directly or not.
@@ -53,7 +53,8 @@ var owned = []schema.GroupVersionResource{
 	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 }
 
-// withData maps the resources that can hold confidential data to their kinds. The plugin reads only their metadata.
+// withData maps the resources that can hold confidential data to their kinds. The plugin reads only the metadata of
+// these objects.
 var withData = map[schema.GroupVersionResource]string{
 	{Version: "v1", Resource: "secrets"}:    "Secret",
 	{Version: "v1", Resource: "configmaps"}: "ConfigMap",
@@ -98,7 +99,7 @@ func (r Reader) read(
 	return found, nil
 }
 
-// ReadWarnings adds the Warning Events of the namespace to all. Without the right to list Events, it adds none.
+// ReadWarnings adds the Warning Events of the namespace to all. If the user may not list Events, it adds none.
 func (r Reader) ReadWarnings(ctx context.Context, namespace string, all *Objects) error {
 	events := schema.GroupVersionResource{Version: "v1", Resource: "events"}
 	return all.add(ctx, r, events, namespace, "type=Warning")

@@ -32,7 +32,7 @@ type Explanation struct {
 	Since time.Time
 	// Causes begin with the object itself, and end with the root cause.
 	Causes []Cause
-	// Advice says what to do. It is empty if nothing is known.
+	// Advice says what to do. It is empty if there is no advice.
 	Advice string
 	// Pod is the name of the Pod whose log may say more, or empty.
 	Pod string
@@ -153,8 +153,8 @@ func failingComponent(platform *unstructured.Unstructured, all *Objects) (next *
 }
 
 // Advice returns what docs/messages.md says to do about a message with a reason, or "". A message can contain another
-// message, such as the problem of a Pod. Then Advice returns the advice about that problem, instead of advice that only
-// refers to a table.
+// message, such as the problem of a Pod. In this case, Advice returns the advice about that problem, not advice that
+// only refers to a table.
 func Advice(reason, message string) string {
 	var best *controller.Message
 	for _, catalog := range messages.Catalogs() {

@@ -11,7 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/plan"
 )
 
-// consequence says in words what follows from a write.
+// consequence returns a phrase about the effect of a write.
 func consequence(w *plan.Write) string {
 	switch {
 	case w.After == nil:
@@ -101,7 +101,8 @@ func rollout(w *plan.Write) string {
 	return "is changed, and its Pods keep running"
 }
 
-// whichRuns returns ", which runs …" with the label app.kubernetes.io/name of the Pod of a StatefulSet.
+// whichRuns returns ", which runs" and the value of the label app.kubernetes.io/name of the Pod of a StatefulSet. It
+// returns "" for a Pod without this label.
 func whichRuns(obj *unstructured.Unstructured) string {
 	labels, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "template", "metadata", "labels")
 	if runs := labels["app.kubernetes.io/name"]; runs != "" {

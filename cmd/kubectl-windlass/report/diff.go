@@ -42,7 +42,7 @@ func RefusalOfSecret(err error) string {
 	return strings.TrimSpace(text + " (the message of the API server can have the data of the Secret, and is not shown)")
 }
 
-// contextLines is the number of equal lines around a difference.
+// contextLines is the number of unchanged lines before and after a difference.
 const contextLines = 3
 
 // diff returns a unified diff of two versions of an object as YAML, without status and without the fields that the API
@@ -72,10 +72,10 @@ func diff(before, after *unstructured.Unstructured) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("comparing %s %s/%s: %w", after.GetKind(), after.GetNamespace(), after.GetName(), err)
 	}
-	_, unified, _ = strings.Cut(unified, "\n") // the lines --- and +++ have no names
+	_, unified, _ = strings.Cut(unified, "\n") // removes the lines --- and +++, which have no names
 	_, unified, _ = strings.Cut(unified, "\n")
 	if before == nil {
-		_, unified, _ = strings.Cut(unified, "\n") // all lines are new
+		_, unified, _ = strings.Cut(unified, "\n") // removes the line @@, because all lines are new
 	}
 	return unified, nil
 }
@@ -114,7 +114,7 @@ func visible(obj *unstructured.Unstructured) map[string]any {
 				delete(owner, "uid")
 			}
 		}
-		_ = unstructured.SetNestedSlice(fields, owners, "metadata", "ownerReferences") // its parent is a map
+		_ = unstructured.SetNestedSlice(fields, owners, "metadata", "ownerReferences") // metadata is a map
 	}
 	return fields
 }

@@ -91,8 +91,8 @@ func (s Summary) String() string {
 // IsEmpty reports whether a plan changes nothing.
 func (s Summary) IsEmpty() bool { return s == Summary{} }
 
-// New returns the report of a plan. Writes that change only a status are not part of it: the status follows from the
-// other writes.
+// New returns the report of a plan. The report omits writes that change only a status, because the status follows from
+// the other writes.
 func New(writes []plan.Write) (Plan, error) {
 	p := Plan{Steps: []Step{}, Summary: summarize(writes)}
 	for i := range writes {

@@ -177,7 +177,7 @@ func (c *coordination) watch(ctx context.Context, changed func()) {
 		informers.WithNamespace(c.lease.Namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.LabelSelector = shards.OperatorLabel + "=" + c.operator
 		})).Coordination().V1().Leases().Informer()
-	_, _ = leases.AddEventHandler(cache.ResourceEventHandlerFuncs{ // an informer that has not started accepts it
+	_, _ = leases.AddEventHandler(cache.ResourceEventHandlerFuncs{ // an informer that has not started accepts handlers
 		AddFunc:    func(any) { changed() },
 		DeleteFunc: func(any) { changed() },
 		UpdateFunc: func(before, after any) {

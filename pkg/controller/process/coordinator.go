@@ -190,7 +190,7 @@ func byName(leases []coordinationv1.Lease) map[string]*coordinationv1.Lease {
 // end in time.
 func (c *coordinator) stopShards() error {
 	for _, i := range c.running {
-		i.cancel() // so that all end at the same time
+		i.cancel() // so that all instances end at the same time
 	}
 	for shard := range c.running {
 		if err := c.stopShard(shard); err != nil {

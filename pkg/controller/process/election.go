@@ -115,7 +115,7 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	if err != nil {
 		return false, fmt.Errorf("preparing the leader election with Lease %s/%s: %w", e.Namespace, e.Name, err)
 	}
-	// The watch starts before the elector reads the Lease, so that it misses no release.
+	// The watch starts before the elector reads the Lease, so that the watch misses no release.
 	go e.watch(standing, e.open(standing), func() { decided.Do(cancel) })
 	elector.Run(ctx)
 	decided.Do(func() {})

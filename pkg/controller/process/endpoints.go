@@ -80,7 +80,7 @@ func serve(ctx context.Context, address string, handler http.Handler, certificat
 		<-ctx.Done()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
-		_ = server.Shutdown(ending) // it closes the connections of unfinished requests
+		_ = server.Shutdown(ending) // Shutdown closes the connections of unfinished requests
 	}()
 	return done, nil
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Fence keeps a process that has lost its Leases from writing. A process can be stopped with SIGSTOP, or its control
-// group frozen, for longer than a Lease is valid. The process then continues in the middle of its reconciles, and
-// notices only later that another process leads. The zero Fence and a nil Fence let all requests pass.
+// group can be frozen, for longer than a Lease is valid. The process then continues in the middle of its reconciles,
+// and notices only later that another process leads. The zero Fence and a nil Fence let all requests pass.
 type Fence struct {
 	mu    sync.Mutex
 	terms []*term

@@ -166,7 +166,7 @@ func (c *coordinator) acquireShard(ctx context.Context, shard int) {
 	name := shards.LeaseName(c.operator, shard)
 	previous := c.listed[name]
 	if c.startsPrevented() || holderOf(previous) == c.identity {
-		return // in the second case, take has just acquired the shard, which was offered
+		return // this replica stops, or take has just acquired the shard, which was offered
 	}
 	if acquired := c.acquire(ctx, shard, previous); acquired != nil {
 		c.listed[name] = acquired

@@ -18,8 +18,8 @@ type Instance struct {
 	Warm []*controller.Controller
 	// Caches run until the reconciles have ended.
 	Caches []Caches
-	// Events is the recorder of the controllers, which writes the waiting Events when the reconciles have ended. Nil
-	// means none.
+	// Events is the recorder of the controllers. It writes the waiting Events when the reconciles have ended. Nil means no
+	// recorder.
 	Events *controller.Events
 }
 

@@ -95,7 +95,7 @@ func (w *worker) works() bool {
 	}
 }
 
-// settles waits until each replica works on its share: a number of namespaces. The name "" stands for namespaces
+// settles waits until each replica works on the number of namespaces in shares. The name "" stands for namespaces
 // without an owner.
 func (l *ledger) settles(when string, shares map[string]int) {
 	l.t.Helper()
@@ -273,7 +273,8 @@ func (l *ledger) store(layout *corev1.ConfigMap) {
 	}
 }
 
-// updates calls answer for each update of a Lease by a member. If answer returns an error, the update fails with it.
+// updates calls answer for each update of a Lease by a member. If answer returns an error, the update fails with this
+// error.
 func updates(m *member, answer func(*coordinationv1.Lease) error) {
 	m.client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		lease, ok := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)

@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is the Lease of an election, which the elector of client-go reads and writes through it. Unlike the elector,
-// lock ends the election if this process renews the Lease too late, or finds that another process holds the Lease. In
-// the meantime, another process may have held and released the Lease.
+// lock is the Lease of an election. The elector of client-go reads and writes the Lease through lock. Unlike the
+// elector, lock ends the election if this process renews the Lease too late, or finds that another process holds the
+// Lease. In the meantime, another process may have held and released the Lease.
 type lock struct {
 	resourcelock.Interface
 	term *term

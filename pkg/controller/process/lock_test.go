@@ -20,8 +20,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// lockOf returns the lock of a process with an identity, with the durations of a real Lease. lost is set when the lock
-// ends the election.
+// lockOf returns the lock of the process identity, with the durations of a real Lease. lost is set when the lock ends
+// the election.
 func lockOf(client *fake.Clientset, clock *clocktesting.FakePassiveClock, identity string) (l *lock, lost *bool) {
 	lost = new(bool)
 	return &lock{

@@ -42,8 +42,8 @@ type Metrics struct {
 	Pprof bool
 }
 
-// SecureOrPlain returns the Metrics for the flags --metrics-secure and --metrics-bind-address: served at address by
-// HTTPS, or at Options.BindAddress by HTTP.
+// SecureOrPlain returns the Metrics for the flags --metrics-secure and --metrics-bind-address. If secure is true,
+// /metrics is served at address by HTTPS. Otherwise, it is served at Options.BindAddress by HTTP.
 func SecureOrPlain(secure bool, address string, client kubernetes.Interface) Metrics {
 	if !secure {
 		return Metrics{Plain: true}
@@ -51,8 +51,8 @@ func SecureOrPlain(secure bool, address string, client kubernetes.Interface) Met
 	return Metrics{Address: address, Client: client}
 }
 
-// Limits of concurrent requests for the metrics, in total and from one address. Each request takes some MiB of memory
-// until its client has read the response.
+// maxScrapes and maxScrapesPerAddress limit the concurrent requests for the metrics, in total and from one address.
+// Each request takes some MiB of memory until its client has read the response.
 const (
 	maxScrapes           = 16
 	maxScrapesPerAddress = 4

@@ -40,8 +40,8 @@ type Options struct {
 	BindAddress string
 	// Metrics says how /metrics is served.
 	Metrics Metrics
-	// Ready, if it is set, returns an error while the process is not ready for another reason. /readyz calls it once the
-	// caches have synced or, with shards, once this process shares the work with other replicas.
+	// Ready, if it is set, returns an error while the process is not ready. /readyz calls Ready only after the caches have
+	// synced or, with shards, after this process has begun to share the work with other replicas.
 	Ready func() error
 	// Serve, if it is set, runs beside the controllers, in every replica. If it returns an error, Run
 	// returns that error.
@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options) error {
 		return p.lead(leading, elections)
 	})
 	if err != nil {
-		return err // at once: another process may lead by now
+		return err // without waiting, because another process may lead by now
 	}
 	end()
 	for _, server := range stopped {
@@ -223,7 +223,7 @@ func (p *process) lead(ctx context.Context, elections elections) error {
 	return nil
 }
 
-// work starts the workers of all controllers. They run until the signal comes.
+// work starts the workers of all controllers. The workers run until the signal comes.
 func (p *process) work() {
 	p.working.Go(func() { work(p.ctx, p.Controllers, p.Workers) })
 }

@@ -144,7 +144,7 @@ func endSharding(ctx context.Context, lease Lease) bool {
 // the operator may not read the layout, because such an operator has never had shards.
 func (c *coordination) tryEndSharding(ctx context.Context) (done bool, err error) {
 	stored, err := c.store.Read(ctx)
-	foreign := errors.Is(err, shards.ErrForeign) // nobody reads a layout from this ConfigMap, and nobody overwrites it
+	foreign := errors.Is(err, shards.ErrForeign) // no replica reads or overwrites this ConfigMap
 	if err != nil && !foreign {
 		return apierrors.IsForbidden(err), err
 	}

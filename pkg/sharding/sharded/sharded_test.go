@@ -170,7 +170,7 @@ func TestNamespacesOfDiscardedObjectsAreExcludedLater(t *testing.T) {
 	}
 }
 
-// run runs an informer until its handlers have got some events, and returns these.
+// run runs an informer until its handlers have got the given number of events, and returns these events.
 func run(t *testing.T, informer cache.SharedIndexInformer, events int) (got []string) {
 	t.Helper()
 	seen := make(chan string, 100)
@@ -197,8 +197,8 @@ func keyOf(object any) string {
 	return key
 }
 
-// TestStoppedWatchEndsWithoutReceiver stops a watch whose events nobody receives: its goroutine must end, or each new
-// watch of a reflector would leave one behind.
+// TestStoppedWatchEndsWithoutReceiver stops a watch whose events nobody receives. The goroutine of the watch must end.
+// Otherwise, a goroutine would stay behind for each new watch of a reflector.
 func TestStoppedWatchEndsWithoutReceiver(t *testing.T) {
 	s := server{
 		list: []runtime.Object{metadataOnly("b")}, events: []watch.Event{

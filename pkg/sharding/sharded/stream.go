@@ -13,9 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// stream passes the events of a watch to its members. A new member may need events that the watch lacks, because they
-// are too old or of a shard that the watch does not have. The stream then continues with another watch. No member gets
-// an event twice.
+// stream passes the events of a watch to its members. A new member may need events that the watch lacks: events that
+// are too old, or events of a shard that the watch does not select. The stream then continues with another watch. No
+// member gets an event twice.
 type stream struct {
 	objects    source
 	exclusions exclusions
@@ -48,8 +48,8 @@ func (s *stream) watch(
 	return w, nil
 }
 
-// join lets a member receive the events after the member's version. If the present watch lacks some of them, the stream
-// continues with another watch.
+// join lets a member receive the events after the member's version. If the current watch lacks some of these events,
+// the stream continues with another watch.
 func (s *stream) join(ctx context.Context, w *member, options metav1.ListOptions, open opener) error {
 	select {
 	case s.opening <- struct{}{}:
@@ -113,7 +113,7 @@ func (s *stream) resume(w *member, events watch.Interface, version string, shard
 	if s.events != nil {
 		go s.events.Stop() // Stop may wait for the network
 	}
-	for _, m := range s.members { // they have got all events up to s.version
+	for _, m := range s.members { // the members have got all events up to s.version
 		if isNewer(s.version, m.version) {
 			m.version = s.version
 		}
@@ -210,7 +210,7 @@ func (s *stream) leave(w *member) {
 	defer s.mu.Unlock()
 	i := slices.Index(s.members, w)
 	if i < 0 {
-		return // it has not joined, or the stream has ended
+		return // the member has not joined, or the stream has ended
 	}
 	close(w.some)
 	if s.members = slices.Delete(s.members, i, i+1); len(s.members) == 0 {

@@ -14,9 +14,9 @@ type space struct {
 }
 
 // Balance returns the cuts of n shards between the namespaces that exist, so that the shards have about the same
-// weight: each shard in turn takes about an equal part of what is left. weights has the number of objects in each
-// namespace. Ranges of equal size do not balance: the upper bits of the hash hardly depend on the last characters of a
-// name, so namespaces with numbered names are in very few ranges. A cut is in the middle between the hashes of two
+// weight: each shard in turn takes about an equal part of the remaining weight. weights has the number of objects in
+// each namespace. Ranges of equal size do not balance: the upper bits of the hash hardly depend on the last characters
+// of a name, so namespaces with numbered names are in very few ranges. A cut is in the middle between the hashes of two
 // namespaces, so that the shards divide new namespaces too. With fewer namespaces than shards, the remaining shards are
 // ranges of equal size after the last of these cuts.
 func Balance(weights map[string]int, n int) (cuts []uint64) {

@@ -7,10 +7,10 @@ import (
 
 // Lease is what a replica knows of a Lease of the API server.
 type Lease struct {
-	// Holder is the replica that holds the Lease, or "" if the Lease is free, does not exist, or its holder is gone.
+	// Holder is the replica that holds the Lease, or "" if the Lease is free or does not exist, or if the holder is gone.
 	Holder string
-	// Confirmed is the ID of the newest layout that the holder has confirmed, or "". A replica confirms a layout when
-	// it has stopped all work with earlier layouts, and before it begins to work with this one. It never returns to an
+	// Confirmed is the ID of the newest layout that the holder has confirmed, or "". A replica confirms a layout when it
+	// has stopped all work with earlier layouts, and before it begins to work with this one. A replica never returns to an
 	// earlier layout.
 	Confirmed string
 	// Offered is the replica for which the previous holder has released the Lease, or "".
@@ -59,7 +59,7 @@ func (v View) Free() (shards []int) {
 func (v View) Take(self string) (shards []int) {
 	replicas := slices.Clone(v.Replicas)
 	if !slices.Contains(replicas, self) {
-		replicas = append(replicas, self) // its own Lease may not be visible yet
+		replicas = append(replicas, self) // the Lease of the replica may not be visible yet
 	}
 	slices.Sort(replicas)
 	share := (v.Layout.Shards() + len(replicas) - 1) / len(replicas)
@@ -136,7 +136,7 @@ func (v View) Surplus(self string) (shard int, to string, ok bool) {
 		return last, "", true
 	}
 	if len(v.Free()) > 0 || len(v.Renewed) == 0 {
-		return 0, "", false // the other replica takes the free shard first
+		return 0, "", false // the other replica acquires the free shard first
 	}
 	to = slices.MinFunc(v.Renewed, func(a, b string) int {
 		one, another := v.held(a), v.held(b)

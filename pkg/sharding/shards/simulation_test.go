@@ -43,7 +43,7 @@ type simulation struct {
 	leader   string
 	holders  []string            // of the Leases of the shards
 	replicas []*replica          // that run
-	leases   map[string]*replica // of the replicas that run, and of those that have ended
+	leases   map[string]*replica // of replicas that run, and of replicas that have ended
 	started  int
 }
 

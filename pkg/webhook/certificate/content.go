@@ -24,7 +24,8 @@ type content struct {
 	signer *pair
 }
 
-// parseContent decodes the data of the Secret. Errors do not matter: renew replaces an invalid certificate or key.
+// parseContent decodes the data of the Secret. It returns no error, because renew replaces an invalid certificate or
+// key.
 func parseContent(data map[string][]byte, now time.Time) content {
 	c := content{bundle: parseBundle(data[bundleKey], now)}
 	for _, ca := range c.bundle {

@@ -44,7 +44,7 @@ func newHouse(t *testing.T) *house {
 	}
 }
 
-// replica is a Source that reconciles when the test says so.
+// replica is a Source that reconciles only when a test calls rest or reconcile.
 type replica struct {
 	*Source
 	house *house
@@ -85,7 +85,7 @@ func (r *replica) served() string {
 	return r.house.name("certificate", certificate.Leaf)
 }
 
-// config returns how the API server calls the webhook.
+// config returns the clientConfig with which the API server calls the webhook.
 func (h *house) config() *apiextensionsv1.WebhookClientConfig {
 	return h.api.Definition().Spec.Conversion.Webhook.ClientConfig
 }

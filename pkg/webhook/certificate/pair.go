@@ -25,7 +25,8 @@ type pair struct {
 	key []byte
 }
 
-// parsePair decodes a certificate and its key, which are PEM. It fails if they do not belong together.
+// parsePair decodes a certificate and its key, which are PEM. It fails if the certificate and the key do not belong
+// together.
 func parsePair(certificate, key []byte) (*pair, error) {
 	parsed, err := tls.X509KeyPair(certificate, key)
 	return &pair{Certificate: parsed, key: key}, err
@@ -73,7 +74,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// sign creates a key and a certificate for it. If ca is nil, the certificate is self-signed.
+// sign creates a key, and a certificate for this key. If ca is nil, the certificate is self-signed.
 func sign(template *x509.Certificate, ca *pair) (*pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -20,7 +20,7 @@ type carried struct {
 	// Spec is the spec of v1 without schedule. It has command and args only if they cannot be restored from
 	// the command of v1alpha1 alone.
 	Spec object `json:"spec,omitempty"`
-	// Annotation is the value of this annotation in v1, if a user has added it there.
+	// Annotation is the value that a user has given this annotation in v1. Nil means that v1 does not have the annotation.
 	Annotation *string `json:"annotation,omitempty"`
 	// TooLarge replaces all other fields if they do not fit into an annotation, or could not be restored
 	// from it. Clients can read an At with TooLarge as v1alpha1, but can change or delete it only as v1: a
