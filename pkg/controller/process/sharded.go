@@ -139,9 +139,10 @@ func endSharding(ctx context.Context, lease Lease) bool {
 	}
 }
 
-// tryEndSharding replaces a stored layout that has shards. done is true if the stored layout has no shards and no
-// replica holds a shard. A replica that acquires a shard later reads this layout before it works. done is also true if
-// the operator may not read the layout, because such an operator has never had shards.
+// tryEndSharding replaces a stored layout that has shards, or that is older than the layout of a replica that holds a
+// shard. done is true if the stored layout has no shards and no replica holds a shard. A replica that acquires a shard
+// later reads this layout before it works. done is also true if the operator may not read the layout, or the Leases
+// without a stored layout, because such an operator has never had shards.
 func (c *coordination) tryEndSharding(ctx context.Context) (done bool, err error) {
 	stored, err := c.store.Read(ctx)
 	foreign := errors.Is(err, shards.ErrForeign) // no replica reads or overwrites this ConfigMap
