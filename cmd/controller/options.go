@@ -25,7 +25,7 @@ type options struct {
 	kinds      operator.Options
 	workers    int
 	shards     int
-	// planned are the flags that kubectl windlass plan has too.
+	// planned are the flags that the operator shares with kubectl windlass plan.
 	planned operator.Flags
 
 	leaderElect           bool

@@ -13,9 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// collect does what the garbage collector does after the planned deletions: it deletes or releases the dependents that
-// the Server knows of, and removes the finalizers for deletion in the foreground. It reports whether it changed an
-// object. The rules are in https://kubernetes.io/docs/concepts/architecture/garbage-collection/.
+// collect does what the garbage collector does after the planned deletions: it deletes dependents that the Server
+// knows, or removes their owner references, and removes the finalizers for deletion in the foreground. It reports
+// whether it changed an object. The rules are in https://kubernetes.io/docs/concepts/architecture/garbage-collection/.
 func (s *Server) collect(ctx context.Context) (changed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,8 +44,8 @@ func (o *object) waitsForDependents() bool {
 		slices.Contains(o.state.GetFinalizers(), metav1.FinalizerDeleteDependents)
 }
 
-// collectOne deletes an object whose last owner was deleted or waits for its dependents. It releases an object that
-// has other owners.
+// collectOne deletes an object if all its owners are deleted or wait for their dependents. If only some of its owners
+// are deleted or wait, collectOne removes the references to these owners. It reports whether it changed the object.
 func (s *Server) collectOne(ctx context.Context, at ref, waiting sets.Set[types.UID]) (changed bool, err error) {
 	o := s.objects[at]
 	if o.gone {

@@ -81,7 +81,8 @@ func (s *Server) record(q *request, w Write) {
 	s.writes = append(s.writes, w)
 }
 
-// rejected records a write that the API server rejects with err. It returns err.
+// rejected records a write that the API server rejects with err. It returns err. It records nothing if err is not an
+// error of the API server.
 func (s *Server) rejected(q *request, w Write, err error) error {
 	if errors.As(err, new(apierrors.APIStatus)) {
 		w.Err = err

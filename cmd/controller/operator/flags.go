@@ -11,8 +11,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// Flags are the flags of the operator that kubectl windlass plan has too: the default images, and what the operator may
-// do on the servers of ExternalDatabases.
+// Flags are the flags that the operator shares with kubectl windlass plan: the default images, and what the operator
+// may do on the servers of ExternalDatabases.
 type Flags struct {
 	AtImage, PostgreSQLImage          string
 	AllowedHosts, UntrustedExtensions []string

@@ -25,7 +25,8 @@ var weighed = []schema.GroupVersionResource{
 }
 
 // Weigh returns the number of objects of the kinds in each namespace. It reads their metadata, a page at a time. If
-// some kinds cannot be listed, it counts the others. It returns an error if no kind can be listed, or if ctx ends.
+// some kinds cannot be listed, it counts the objects of the other kinds. It returns an error if no kind can be listed,
+// or if ctx ends.
 func Weigh(ctx context.Context, client metadata.Interface) (map[string]int, error) {
 	weights, failed := map[string]int{}, []error{}
 	for _, resource := range weighed {

@@ -151,7 +151,8 @@ func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease,
 	return nil
 }
 
-// clear removes the holder of a Lease, because the holder is gone, unless somebody has changed the Lease.
+// clear removes the holder from a Lease, because the holder is gone. It changes nothing if somebody has changed the
+// Lease since it was listed. It logs other errors.
 func (c *coordination) clear(ctx context.Context, lease coordinationv1.Lease) {
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(""), nil // nobody knows when the holder has ended
 	if _, err := c.leases.Update(ctx, &lease, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) &&
@@ -160,7 +161,7 @@ func (c *coordination) clear(ctx context.Context, lease coordinationv1.Lease) {
 	}
 }
 
-// remove deletes the Lease of a replica that is gone, unless the replica has renewed it.
+// remove deletes the Lease of a replica that is gone, unless the replica has renewed the Lease. It logs other errors.
 func (c *coordination) remove(ctx context.Context, lease coordinationv1.Lease) {
 	err := c.leases.Delete(ctx, lease.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},

@@ -16,7 +16,7 @@ import (
 )
 
 // Sharding divides the namespaces of a cluster among the replicas of an operator: each replica works on the shards
-// whose Leases it holds, and one of them leads. See package shards.
+// whose Leases it holds, and one replica leads. See package shards.
 type Sharding struct {
 	// Shards is the number of shards, from 2 to shards.Max. With 1, there are no shards: the leader waits until no
 	// replica works on a shard, and then works on all namespaces. If replicas are configured with different numbers,

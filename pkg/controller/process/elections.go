@@ -18,7 +18,7 @@ type Lease struct {
 	Identity string
 }
 
-// elections are the elections for the Leases of a process, in the order in which it acquires them.
+// elections are the elections for the Leases of a process, in the order of their acquisition.
 type elections []*election
 
 // newElections returns the elections for Leases. With shards, the first Lease has the label of the Leases through which

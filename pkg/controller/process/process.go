@@ -23,8 +23,8 @@ const reconcilesTimeout = 20 * time.Second
 // Options say what a process runs.
 type Options struct {
 	// Instance is the operator for all objects. Its Events are required, except with shards. Its caches are started at
-	// once, so that a standby can take over without delay. The process waits for the caches of Warm before it acquires
-	// a Lease and is ready.
+	// once, so that a standby can take over without delay. The process waits for the caches of Warm before it acquires a
+	// Lease and becomes ready.
 	Instance
 	// Workers is the number of workers of each controller. It is required.
 	Workers int

@@ -62,7 +62,8 @@ func TestShardsAreReleasedWithoutPause(t *testing.T) {
 	})
 }
 
-// TestShardsAreTakenAsSoonAsTheirHolderIsGone stops the requests of a replica at several times between its renewals.
+// TestShardsAreTakenAsSoonAsTheirHolderIsGone lets all requests of a replica fail. In each case, they begin to fail at
+// another time between two renewals.
 func TestShardsAreTakenAsSoonAsTheirHolderIsGone(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Second, 2500 * time.Millisecond, 4 * time.Second} {
 		t.Run(after.String(), func(t *testing.T) {

@@ -12,14 +12,14 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// cachesPatience is how long a process waits for the caches of all kinds. It then continues without the
+// cachesPatience is how long a process waits for the caches of all kinds. After that, the process continues without the
 // kinds whose caches have not synced.
 const cachesPatience = time.Minute
 
-// warmUp waits for the caches before the process acquires the Lease, because a process that cannot work
-// yet must not lead. The caches of a kind do not sync in time if, for example, its CRD or a permission is
-// missing. Such a kind delays the election, readiness (and with it the webhook) and the other kinds by at
-// most cachesPatience. Its own workers start when its caches have synced.
+// warmUp waits for the caches before the process acquires the Lease, because a process that cannot work yet must not
+// lead. The caches of a kind do not sync in time if, for example, its CRD or a permission is missing. Such a kind
+// delays the election, readiness (and with it the webhook) and the other kinds by at most cachesPatience. The workers
+// of such a kind start when its caches have synced.
 type warmUp struct {
 	controllers []*controller.Controller
 	over        atomic.Bool // whether wait has returned true

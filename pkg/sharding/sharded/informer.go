@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Informer returns an informer that lists and watches only the objects of the shard. Apart from that, it is like a
-// generated informer for the type of object. The Filter must not be empty, and client must decode the types of scheme.
-// tweak changes the options of each list and watch. Nil changes nothing.
+// Informer returns an informer that lists and watches only the objects of the shard. In all other respects, it is like
+// a generated informer for the type of object. The Filter must not be empty, and client must decode the types of
+// scheme. tweak changes the options of each list and watch. Nil changes nothing.
 func (f Filter) Informer(
 	client rest.Interface, scheme *runtime.Scheme, object runtime.Object, namespace string,
 	tweak func(*metav1.ListOptions),

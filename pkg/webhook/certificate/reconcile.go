@@ -74,9 +74,9 @@ func (s *Source) reconcile(ctx context.Context) error {
 	return s.patch(ctx, crd, data[bundleKey])
 }
 
-// read returns the CustomResourceDefinition and the Secret. If the Secret does not exist, it has no resource version.
-// read reads the CustomResourceDefinition first, because a new CA is written to the Secret first. A CA that only the
-// CustomResourceDefinition has is therefore not a new CA: it was removed from the Secret.
+// read returns the CustomResourceDefinition and the Secret. If the Secret does not exist, read returns a new Secret
+// without a resource version. read reads the CustomResourceDefinition first, because a new CA is written to the Secret
+// first. A CA that only the CustomResourceDefinition has is therefore not a new CA: it was removed from the Secret.
 func (s *Source) read(ctx context.Context) (*apiextensionsv1.CustomResourceDefinition, *corev1.Secret, error) {
 	crd, err := s.crd.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, CRDName, metav1.GetOptions{})
 	if err != nil {

@@ -13,7 +13,7 @@ const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 )
 
-// overlap is how long the API servers trust a CA after a new CA or serving certificate has made it unnecessary.
+// overlap is how long the API servers trust a CA after a new CA or serving certificate has made the old CA unnecessary.
 const overlap = time.Hour
 
 // renew returns the content that the Secret must have in place of c. A new CA signs nothing until the next serving
