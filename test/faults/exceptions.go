@@ -39,8 +39,8 @@ func (ref reference) exemptObjects(p plan) map[string]bool {
 		if slices.ContainsFunc(podLosses, func(how string) bool { return strings.HasSuffix(p.scenario, "at-"+how) }) {
 			return ref.withDependents("ats/task")
 		}
-		if p.scenario == "rollout-interrupted" {
-			return map[string]bool{"apps/shop.status": true}
+		if p.scenario == "rollout-interrupted" || p.scenario == "rollout-former" {
+			return map[string]bool{"apps/shop.status.beforeRolloutRuns": true, "apps/shop.status.conditions": true}
 		}
 	}
 	if p.fault == objectDeleted+"-pods-task-pod" && strings.Contains(fmt.Sprint(ref.final["ats/task"]), "phase:Running") {
