@@ -83,23 +83,21 @@ func doubleDashes(flags *pflag.FlagSet, args []string) []string {
 }
 
 func (o *options) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of the kubeconfig file. "+
-		"Without it, the operator reads the files in $KUBECONFIG. "+
-		"Without both, it uses the service account of the Pod or, out of cluster, ~/.kube/config.")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of the kubeconfig file. Defaults to the files in "+
+		"$KUBECONFIG, or else to the service account of the Pod or, out of cluster, to ~/.kube/config.")
 	flags.StringVar(&o.master, "master", "", "Address of the API server. It replaces the address in the kubeconfig.")
-	flags.StringVar(&o.kinds.Namespace, "namespace", "", "Namespace to which the operator is limited. If it is set, "+
-		"a Role is sufficient instead of a ClusterRole, and the operator does not reconcile Platforms. Empty means "+
-		"all namespaces.")
+	flags.StringVar(&o.kinds.Namespace, "namespace", "", "Namespace to which the operator is limited. The operator then "+
+		"needs a Role instead of a ClusterRole, and does not reconcile Platforms. Empty means all namespaces.")
 	flags.IntVar(&o.workers, "workers", 10, "Number of objects of each kind that are reconciled at the same time. "+
 		"With --shards, it applies to each shard.")
-	flags.IntVar(&o.shards, "shards", 1, "Number of shards into which the namespaces are divided, up to 256. All "+
-		"replicas work, each on some of the shards. With 1, one replica works on all namespaces, and the others "+
-		"stand by. The number must be the same for all replicas, except during a rollout. See docs/scaling.md.")
+	flags.IntVar(&o.shards, "shards", 1, "Number of shards into which the namespaces are divided, from 1 to 256. With "+
+		"more than 1, each replica works on some of the shards. With 1, one replica works on all namespaces, and the other "+
+		"replicas stand by. The number must be the same for all replicas, except during a rollout. See docs/scaling.md.")
 	o.planned.AddFlags(flags)
-	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Reconcile only while this process holds the Leases named "+
-		"windlass-controller: the Lease of the installation, for which its replicas compete, and the Lease of the "+
-		"cluster, for which installations compete. With --shards, the leader holds these Leases, and each replica "+
-		"reconciles the shards whose Leases it holds. False disables all Leases.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Reconcile only while this process holds two Leases named "+
+		"windlass-controller: the Lease of the installation, for which the replicas of the installation compete, and the "+
+		"Lease of the cluster, for which installations compete. With --shards, the leader holds these Leases, and each "+
+		"replica reconciles the shards whose Leases the replica holds. False disables all Leases.")
 	flags.StringVar(&o.electionNamespace, "leader-election-namespace", "",
 		"Namespace of the Lease of the installation. Defaults to --namespace, or else to the namespace of the Pod "+
 			"or, out of cluster, of the kubeconfig.")
@@ -114,9 +112,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true, "Serve /metrics at --metrics-bind-address. False serves "+
 		"it at --bind-address instead, by HTTP and to everyone who reaches that address, for example out of cluster.")
 	flags.BoolVar(&o.kinds.ConnectToDatabases, "connect-to-databases", true,
-		"Log in to the PostgreSQL server of a Database, at the address of its Pod, to see whether it has applied a "+
-			"change of its settings, which changes wait for a restart, and which it refuses. Without this, a change "+
-			"counts as made at once, and the login of a Database is not rotated.")
+		"Log in to the PostgreSQL server of each Database, at the address of its Pod, to read which changes of the "+
+			"settings the server has applied, which changes wait for a restart, and which changes it rejects. False assumes "+
+			"that each change is applied at once, and disables the rotation of logins of Databases.")
 	flags.BoolVar(&o.kinds.ObjectNameMetrics, "metrics-object-names", false,
 		"Also serve windlass_database_volume_info, whose labels are the namespace and the name of the "+
 			"PersistentVolumeClaim of each Database.")
@@ -143,8 +141,8 @@ func (o *options) mayShard() bool { return o.kinds.Namespace == "" && o.leaderEl
 // validateIn checks the flags that depend on the namespace of the operator.
 func (o *options) validateIn(namespace string) error {
 	if o.shards > 1 && cmp.Or(o.electionNamespace, namespace) == o.clusterLeaseNamespace {
-		return fmt.Errorf("--shards must be 1 in namespace %s, because the Lease of the cluster is in it: install "+
-			"the operator in a namespace of its own", o.clusterLeaseNamespace)
+		return fmt.Errorf("--shards must be 1, not %d, in namespace %s, which has the Lease of the cluster: install the "+
+			"operator in a namespace of its own", o.shards, o.clusterLeaseNamespace)
 	}
 	return nil
 }
@@ -155,7 +153,7 @@ func (o *options) validate() error {
 		verbosity = max(verbosity, uint32(module.Verbosity))
 	}
 	if verbosity > highestVerbosity {
-		return fmt.Errorf("the levels of --v and --vmodule must be at most %d, and one is %d: higher levels log the "+
+		return fmt.Errorf("--v and the levels of --vmodule must be at most %d, not %d, because higher levels log the "+
 			"content of Secrets",
 			highestVerbosity, verbosity)
 	}
@@ -166,7 +164,7 @@ func (o *options) validate() error {
 		return fmt.Errorf("--shards must be from 1 to %d, not %d", shards.Max, o.shards)
 	}
 	if o.shards > 1 && !o.mayShard() {
-		return fmt.Errorf("--shards must be 1 with --namespace or --leader-elect=false")
+		return fmt.Errorf("--shards must be 1, not %d, with --namespace or --leader-elect=false", o.shards)
 	}
 	if o.clusterLeaseNamespace == "" {
 		return fmt.Errorf("--cluster-lease-namespace must not be empty")

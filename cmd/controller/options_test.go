@@ -19,12 +19,12 @@ func TestParseRejectsInvalidFlag(t *testing.T) {
 		"no namespace for the Lease": {"--cluster-lease-namespace=", "--cluster-lease-namespace must not be empty"},
 		"an image with a tag": {
 			"--postgresql-image=registry:5000/postgres:17",
-			`--postgresql-image must be an image without tag and digest, such as ` +
+			`--postgresql-image must be an image without a tag or digest, such as ` +
 				`registry.example.com/library/postgres, not "registry:5000/postgres:17"`,
 		},
 		"an image with a digest": {
 			"--postgresql-image=postgres@sha256:00",
-			`--postgresql-image must be an image without tag and digest, such as ` +
+			`--postgresql-image must be an image without a tag or digest, such as ` +
 				`registry.example.com/library/postgres, not "postgres@sha256:00"`,
 		},
 		"an address without a port": {
@@ -50,10 +50,10 @@ func TestParseRejectsInvalidFlag(t *testing.T) {
 				`or a network such as 10.0.0.0/8`,
 		},
 		"a log that holds Secrets": {
-			"-v=8", "the levels of --v and --vmodule must be at most 7, and one is 8: higher levels log the content of Secrets",
+			"-v=8", "--v and the levels of --vmodule must be at most 7, not 8, because higher levels log the content of Secrets",
 		},
 		"a part of it that does": {
-			"--vmodule=request=10", "the levels of --v and --vmodule must be at most 7, and one is 10: higher levels " +
+			"--vmodule=request=10", "--v and the levels of --vmodule must be at most 7, not 10, because higher levels " +
 				"log the content of Secrets",
 		},
 	} {
@@ -69,7 +69,7 @@ func TestParseRejectsInvalidFlag(t *testing.T) {
 func TestShardsNeedLeasesAndAllNamespaces(t *testing.T) {
 	for _, flag := range []string{"--namespace=shop", "--leader-elect=false"} {
 		if _, err := parse([]string{"--shards=2", flag}); err == nil ||
-			err.Error() != "--shards must be 1 with --namespace or --leader-elect=false" {
+			err.Error() != "--shards must be 1, not 2, with --namespace or --leader-elect=false" {
 			t.Errorf("with %s: %v", flag, err)
 		}
 		if _, err := parse([]string{"--shards=1", flag}); err != nil {

@@ -57,8 +57,8 @@ func (o *operatorFlags) readFromCluster(
 	})
 	switch {
 	case apierrors.IsForbidden(err):
-		installed.note = fmt.Sprintf("You may not list Deployments in namespace %s. The plan uses the default values "+
-			"of those flags of the operator that you have not set.", o.namespace)
+		installed.note = fmt.Sprintf("You may not list Deployments in namespace %s. For each flag of the operator that you "+
+			"have not set, the plan uses the default value.", o.namespace)
 		return installed, nil
 	case err != nil:
 		return installed, fmt.Errorf("reading the flags of the operator: %w", err)
@@ -66,8 +66,8 @@ func (o *operatorFlags) readFromCluster(
 		return installed, nil
 	case len(found.Items) > 1:
 		return installed,
-			fmt.Errorf("namespace %s has %d Deployments with the labels %s: name another --operator-namespace, or "+
-				"set it to \"\" and set the flags", o.namespace, len(found.Items), inspect.OperatorLabels)
+			fmt.Errorf("namespace %s has %d Deployments with the labels %s: set --operator-namespace to another namespace, or "+
+				"set it to \"\" and set the flags of the operator yourself", o.namespace, len(found.Items), inspect.OperatorLabels)
 	}
 	deployment := &found.Items[0]
 	installed.own = []string{deployment.Namespace}
@@ -82,7 +82,7 @@ func (o *operatorFlags) readFromCluster(
 		}
 		if strings.Contains(f.Value.String(), "$(") {
 			err = errors.Join(err,
-				fmt.Errorf("--%s of Deployment %s/%s has a variable in its value: set the flag yourself", f.Name,
+				fmt.Errorf("--%s of Deployment %s/%s has a variable in its value: set the flag of the plan yourself", f.Name,
 					deployment.Namespace, deployment.Name))
 		} else if list, ok := f.Value.(pflag.SliceValue); ok {
 			err = errors.Join(err, set.Value.(pflag.SliceValue).Replace(list.GetSlice()))
@@ -111,8 +111,8 @@ func (i *installation) limit(namespace string) (string, error) {
 		return namespace, nil
 	}
 	if namespace != "" {
-		return "", fmt.Errorf("the operator in namespace %s works only in namespace %s, and does nothing in "+
-			"namespace %s: name another operator with --operator-namespace", i.own[0], i.watched, namespace)
+		return "", fmt.Errorf("the operator in namespace %s works only in namespace %s, not in namespace %s: set "+
+			"--operator-namespace to the namespace of another operator", i.own[0], i.watched, namespace)
 	}
 	i.note = fmt.Sprintf("The operator works only in namespace %s, and does not reconcile Platforms.", i.watched)
 	return i.watched, nil

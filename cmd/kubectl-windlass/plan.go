@@ -204,14 +204,13 @@ func (o *planOptions) planOne(ctx context.Context, p *planner.Planner, info *res
 func notesOf(p *planner.Planner, offline bool) (notes []string) {
 	for _, right := range p.Server.Denied() {
 		notes = append(notes,
-			fmt.Sprintf("You may not %s. The API server has not checked these writes, so that their defaults "+
-				"are missing.", right))
+			fmt.Sprintf("You may not %s. The API server has not checked these writes, so the plan lacks their defaults.", right))
 	}
 	slices.Sort(notes)
 	isExternal := func(of plan.Object) bool { return of.Kind == "ExternalDatabase" }
 	if offline && slices.ContainsFunc(p.Reconciled(), isExternal) {
-		notes = append(notes, "The plan has asked no PostgreSQL server: it has no SQL for ExternalDatabases, and assumes "+
-			"that their servers do what the operator asks for. To ask them, add --connect.")
+		notes = append(notes, "The plan has connected to no PostgreSQL server. It shows no SQL for ExternalDatabases, and "+
+			"assumes that their servers accept the requests of the operator. To connect to these servers, add --connect.")
 	}
 	return notes
 }
@@ -237,7 +236,7 @@ func (o *planOptions) print(p report.Plan) error {
 	}
 	switch {
 	case p.Summary.Refused+p.Summary.Failed > 0:
-		return fmt.Errorf("the API server refuses %d writes, and %d objects cannot be planned", p.Summary.Refused,
+		return fmt.Errorf("the API server rejects %d writes, and %d objects cannot be planned", p.Summary.Refused,
 			p.Summary.Failed)
 	case !p.Summary.IsEmpty():
 		return errDifferences

@@ -109,7 +109,7 @@ func removeFrom(ctx context.Context, registry string, s *Site) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode >= http.StatusMultipleChoices && response.StatusCode != http.StatusNotFound {
-		return fmt.Errorf("%s: the registry answers %s", doing, response.Status)
+		return fmt.Errorf("%s: the registry responds %s", doing, response.Status)
 	}
 	return nil
 }

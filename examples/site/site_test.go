@@ -190,7 +190,7 @@ func TestDeletionWaitsUntilRegistryForgetsSite(t *testing.T) {
 	controllertest.ErrorContains(t, "", err)
 	f.stored.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	_, err = f.reconcile(t)
-	controllertest.ErrorContains(t, "removing Site default/docs from the registry: the registry answers 500", err)
+	controllertest.ErrorContains(t, "removing Site default/docs from the registry: the registry responds 500", err)
 	controllertest.Equal(t, "finalizers", []string{"web.example.com/registry"}, f.stored.Finalizers)
 	answer = http.StatusNotFound
 	_, err = f.reconcile(t)

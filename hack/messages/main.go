@@ -24,13 +24,12 @@ func printPage() error {
 		return err
 	}
 	page := messages.Markdown(messages.Catalogs())
-	page += "\n## Refusals of the API server\n\n" +
-		"The API server refuses an object with one of these messages, and stores nothing. Correct the field that the\n" +
-		"error names. [limits.md](limits.md) lists the limits of sizes and numbers. Two messages of admission " +
-		"policies are not\n" +
-		"in the table: [security.md](security.md#who-may-run-pods-through-windlass) has that about the author of " +
-		"a Platform,\n" +
-		"and [status.md](status.md#an-at-that-is-applied-again) the warning about an At whose command would run again.\n\n" +
+	page += "\n## Messages of the API server\n\n" +
+		"The API server rejects an object with one of these messages, and stores nothing. Correct the field that the\n" +
+		"message names. [limits.md](limits.md) lists the limits of sizes and numbers. The table lacks two messages of\n" +
+		"admission policies: [security.md](security.md#who-may-run-pods-through-windlass) has the message about the\n" +
+		"author of a Platform, and [status.md](status.md#an-at-that-is-applied-again) has the warning about an At whose\n" +
+		"command would run again.\n\n" +
 		"| field | message |\n|---|---|\n"
 	for _, refusal := range refusals {
 		page += fmt.Sprintf("| %s | %s |\n", strings.Join(refusal.Fields, "<br>"), messages.Cell(refusal.Message))

@@ -219,9 +219,9 @@ func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 
 func TestRemovingFinalizerFails(t *testing.T) {
 	refused := apierrors.NewInternalError(errors.New("etcd is full"))
-	const message = "FinalizerNotRemoved: removing the finalizer from Toy default/a, which is the last step of its " +
-		"deletion: Internal error occurred: etcd is full; " +
-		"the operator retries; if a webhook or policy rejects the request, make it accept requests of the operator"
+	const message = "FinalizerNotRemoved: Removing the finalizer from Toy default/a, which is the last step of its " +
+		"deletion, failed: Internal error occurred: etcd is full. The operator retries. If a webhook or policy rejects " +
+		"the request, change the webhook or policy to accept requests of the operator."
 	for name, test := range map[string]struct {
 		meanwhile  func(b *bench)
 		want       func(error) bool

@@ -17,7 +17,7 @@ import (
 var unreadable = lenient.Mark{Reason: lenient.ReasonUnreadable, Cause: "spec.colour is no text"}
 
 const unreadableMessage = "The object is not reconciled, because it cannot be read: spec.colour is no text. Correct " +
-	"it, or delete it."
+	"the object."
 
 // deliverMarked brings the cache up to date, and marks the cached Toy.
 func (b *bench) deliverMarked(mark lenient.Mark) {
@@ -127,8 +127,7 @@ func TestObjectOverBudgetIsReadOnceThereIsRoom(t *testing.T) {
 	}
 	exceeded := lenient.Mark{Reason: lenient.ReasonBudgetExceeded, Size: 9000, Limit: 8 << 20}
 	const noRoom = "The object is not reconciled, because the large objects of the namespace have more than 8388608 " +
-		"bytes in total. " +
-		"Make some of them smaller, or delete some. The operator then reconciles the object within a few minutes."
+		"bytes in total. Make some of these objects smaller. The operator then reconciles the object within a few minutes."
 	sync := func(want string) {
 		t.Helper()
 		b.deliverMarked(exceeded)

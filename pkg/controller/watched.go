@@ -39,9 +39,9 @@ func (f *failures) observe(name string, informer cache.SharedInformer) error {
 	return informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		f.handle(ctx, r, err)
 		if f.note(err) {
-			klog.FromContext(ctx).Error(err, "Cannot watch a kind: its changes are not reconciled until the API "+
-				"server serves it to the operator. Check whether the CustomResourceDefinition is installed, and "+
-				"whether the operator's service account may list and watch the kind", "controller", name)
+			klog.FromContext(ctx).Error(err, "Failed to watch a kind, whose changes are not reconciled until a watch "+
+				"succeeds. Check whether the CustomResourceDefinition is installed, and whether the operator's service account "+
+				"may list and watch the kind", "controller", name)
 		}
 	})
 }

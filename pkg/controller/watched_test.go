@@ -95,7 +95,7 @@ func TestControllerSaysWhetherItsKindIsWatched(t *testing.T) {
 		pass := func(duration time.Duration) { <-time.After(duration); synctest.Wait() } // in the time of the bubble
 		pass(10 * time.Minute)
 		want("without the right", false)
-		if lines := strings.Count(log.String(), "Cannot watch a kind"); lines < 5 || lines > 10 {
+		if lines := strings.Count(log.String(), "Failed to watch a kind"); lines < 5 || lines > 10 {
 			t.Errorf("%d log lines in 10 minutes, want 5 to 10", lines)
 		}
 		server.grant(true)

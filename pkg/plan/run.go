@@ -188,7 +188,7 @@ func (r *Run) next(ctx context.Context, k controller.Stepper) (bool, error) {
 	}
 	r.server.setWriter("", time.Time{})
 	if now.reconciles == maxReconciles {
-		now.failed = fmt.Errorf("it was reconciled %d times and is still not settled", maxReconciles)
+		now.failed = fmt.Errorf("after %d reconciles, the object still changes", maxReconciles)
 		return true, ctx.Err()
 	}
 	now.reconciles++

@@ -29,8 +29,8 @@ func (c *change) next(s state) (step, error) {
 		return step{}, err
 	}
 	if !s.Superuser && !s.Inherits && (s.Role == nil || !s.Role.Held) {
-		return step{}, NewError(Uninherited, "the role of the administrator has the attribute NOINHERIT, so it "+
-			"cannot act for the roles that it creates")
+		return step{}, NewError(Uninherited, "the role of the administrator has the attribute NOINHERIT, so the "+
+			"administrator cannot act for the roles that it creates")
 	}
 	switch {
 	case (c.ID != "" || c.rotates) && s.Database == nil: // the database was created before

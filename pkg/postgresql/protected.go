@@ -24,7 +24,7 @@ func (w Want) protects(s state, role *seenRole, to purpose) error {
 	if w.marked(role.Mark) && !role.System && !role.Session {
 		conflict.Remedy = withoutAttributes(role.Name, excess)
 	}
-	const text = "role %q on the server %s; no ExternalDatabase uses or changes such a role"
+	const text = "role %q on the server %s, and the operator neither uses nor changes such a role"
 	return NewConflict(Protected, conflict, text, role.Name, why)
 }
 
@@ -79,7 +79,7 @@ func (c *change) unalterable(s state, next step, err error) error {
 		return err
 	}
 	conflict := Conflict{Role: true, Remedy: withoutAttributes(role.Name, []string{"REPLICATION"})}
-	return NewConflict(Protected, conflict, "%w; role %q has REPLICATION, so that on this server only a superuser "+
-		"may change it",
+	return NewConflict(Protected, conflict, "%w; role %q has REPLICATION, so only a superuser of this server may change "+
+		"this role",
 		err, role.Name)
 }

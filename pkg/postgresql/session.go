@@ -65,7 +65,7 @@ func (s *session) query(ctx context.Context, into result, sql string, params ...
 	})
 	if err == nil && (len(rows) != 1 || len(rows[0]) != 1 || json.Unmarshal(rows[0][0], into) != nil ||
 		!into.plausible()) {
-		return errors.New("the response of the server is not plausible")
+		return errors.New("the response of the server to a query is invalid")
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func (s *Server) converge(
 		return seen, NewError(Away, "sessions of role %q have not ended yet", role.Name)
 	}
 	return seen, fmt.Errorf("role %q and database %q do not reach their desired state: another client keeps changing "+
-		"them, or another role has granted PUBLIC a privilege that only this role can revoke", c.Owner, c.Database)
+		"them, or another role has granted PUBLIC a privilege that only the granting role can revoke", c.Owner, c.Database)
 }
 
 // execute executes a step as the administrator. If the step waits for a lock in vain, execute tries it again with

@@ -8,8 +8,8 @@ import (
 var (
 	conversions = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: "windlass_webhook_conversions_total",
-		Help: "ConversionReviews by result: success; failed if an object cannot be converted; refused if " +
-			"the request was not read.",
+		Help: "ConversionReviews by result: success; failed if an object cannot be converted; refused if the webhook did " +
+			"not read the request.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"result"})
 	// ready and certificateExpiry have no series in a process without a webhook.

@@ -152,8 +152,8 @@ func TestDatabaseExpandsVolumeIfClassAllows(t *testing.T) {
 		stuck := shared.DatabaseReason(t, namespace, "shop", "StorageCannotGrow")
 		ready := meta.FindStatusCondition(stuck.Status.Conditions, "Ready")
 		if stuck.Status.Storage.String() != "1Gi" ||
-			!strings.Contains(ready.Message, "the size of the volume stays 1Gi: ") ||
-			!strings.Contains(ready.Message, "; set storage.size back to 1Gi") ||
+			!strings.Contains(ready.Message, "The size of the volume stays 1Gi: ") ||
+			!strings.Contains(ready.Message, ". Set storage.size to 1Gi") ||
 			!strings.Contains(ready.Message, "storageclass") {
 			t.Errorf("status.storage is %s, with the message %q", stuck.Status.Storage, ready.Message)
 		}

@@ -232,8 +232,8 @@ func TestHandedOverRoleKeepsRightsAndPassword(t *testing.T) {
 				if n == 0 {
 					patchSecret(t, h.namespace, object+"-credentials", `{"stringData":{"password":"of-the-owner"}}`)
 				} else {
-					_, command, _ := strings.Cut(text, "run: kubectl ")
-					command, _, _ = strings.Cut(command, ";")
+					_, command, _ := strings.Cut(text, "run `kubectl ")
+					command, _, _ = strings.Cut(command, "`")
 					if _, err := shared.Kubectl(t.Context(), "", strings.Fields(command)...); err != nil {
 						t.Fatal(err)
 					}

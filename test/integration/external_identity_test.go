@@ -163,7 +163,7 @@ func TestDroppedDatabaseIsRecreatedOnlyOnRequest(t *testing.T) {
 	before := e.ready(t).Status.ExternalID
 	e.exec(t, "postgres", "DROP DATABASE @database WITH (FORCE)")
 	e.touch(t)
-	e.wantMessage(t, "DatabaseGone", true, "restore it under its name", "windlass.dev/recreate="+before)
+	e.wantMessage(t, "DatabaseGone", true, "Restore the database under its name", "windlass.dev/recreate="+before)
 	if n := e.query(t, "postgres", "select count(*) from pg_database where datname = 'database'"); n != "0" {
 		t.Error("the operator has created an empty database")
 	}

@@ -132,7 +132,8 @@ func TestLargePlatformReportsUnknownDependency(t *testing.T) {
 		Namespace: namespace, Components: append(many(70, 0), task("last", "nothing")),
 	})
 	platform := shared.PlatformReason(t, namespace, "InvalidSpec")
-	if words := `component "last" depends on unknown component "nothing"`; !strings.Contains(message(platform), words) {
+	words := `Component "last" depends on "nothing", which is no component`
+	if !strings.Contains(message(platform), words) {
 		t.Errorf("the message of Ready does not contain %q: %s", words, message(platform))
 	}
 	if ats, err := shared.Windlass.CnatV1().Ats(namespace).List(t.Context(), metav1.ListOptions{}); err != nil ||

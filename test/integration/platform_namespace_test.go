@@ -90,7 +90,7 @@ func TestPlatformReportsDeletedNamespaceAndDoesNotRecreateIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	platform = shared.PlatformReason(t, name, "NamespaceGone")
-	if words := "create it again with all of these, or delete this Platform"; !strings.Contains(message(platform),
+	if words := "Create the namespace again with all of these."; !strings.Contains(message(platform),
 		words) || platform.Status.Phase != v1alpha1.PlatformFailed {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
@@ -173,7 +173,7 @@ func TestPlatformReportsMissingRights(t *testing.T) {
 	platform := p.PlatformReason(t, "rights", "Forbidden")
 	for _, words := range []string{
 		"component web: creating App rights/rights-web", `cannot create resource "apps"`,
-		"ask the administrator of namespace rights to grant the operator's service account the permission",
+		"Ask the administrator of namespace rights to grant the permission to the service account of the operator",
 	} {
 		if !strings.Contains(message(platform), words) {
 			t.Errorf("the message of Ready does not contain %q: %s", words, message(platform))
@@ -189,8 +189,8 @@ func TestPlatformReportsMissingRights(t *testing.T) {
 	restore = without("namespaces")
 	p.CreatePlatform(t, "homeless", v1alpha1.PlatformSpec{Namespace: "homeless", Components: components{task("job")}})
 	platform = p.PlatformReason(t, "homeless", "Forbidden")
-	if words := "create it yourself, or allow the service account of the operator " +
-		"to create it"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
+	if words := "Create the namespace yourself, or allow the service account of the operator to create " +
+		"namespaces"; !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
 	if _, err := p.Kubectl(t.Context(), "", "create", "namespace", "homeless"); err != nil {

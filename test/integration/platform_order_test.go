@@ -188,7 +188,7 @@ func TestUnreadyComponentDelaysOnlyItsDependents(t *testing.T) {
 	}
 	ready := message(platform)
 	for _, words := range []string{
-		"3 of 5 components", "gate is Pending: Set spec.suspend to false to let the command run",
+		"3 of 5 components", "gate is Pending: The command does not run while spec.suspend is true.",
 		"second is Waiting: Waiting for gate to be Ready", "last is Waiting: Waiting for second to be Ready",
 	} {
 		if !strings.Contains(ready, words) {

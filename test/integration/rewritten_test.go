@@ -137,9 +137,9 @@ func wantWarnings(t *testing.T, namespace string, want ...string) {
 			if event.Reason != "ChangedByAdmission" {
 				continue
 			}
-			note := strings.TrimPrefix(event.Note, "The API server keeps other values in ")
+			note := strings.TrimPrefix(event.Note, "The API server stores other values in ")
 			kind, rest, _ := strings.Cut(note, " "+namespace+"/")
-			name, rest, _ := strings.Cut(rest, " than the operator has written: ")
+			name, rest, _ := strings.Cut(rest, " than the operator writes: ")
 			field, _, _ := strings.Cut(rest, ". Most likely")
 			got = append(got, kind+" "+name+": "+field)
 		}

@@ -356,7 +356,7 @@ func TestScriptRefusesForeignData(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("precious", "theirs")
-	ends("The volume has something else than the data of PostgreSQL in ")
+	ends("The volume has other files than the data of PostgreSQL in ")
 	if text, err := os.ReadFile(filepath.Join(data, "precious")); err != nil || string(text) != "theirs" {
 		t.Errorf("the foreign file contains %q, want theirs: %v", text, err)
 	}

@@ -44,7 +44,7 @@ func TestPlanSendsNoStoredPasswordToServerInFile(t *testing.T) {
 			"stringData: {uri: 'postgresql://postgres:canary@FOREIGN/postgres?sslmode=disable'}\n---\n" +
 			"apiVersion: windlass.dev/v1alpha1\nkind: ExternalDatabase\nmetadata: {name: shop}\n" +
 			"spec: {connectionSecretRef: {name: theirs}, databaseName: connect-NAMESPACE}\n"
-		notAsked  = "The plan has asked no PostgreSQL server"
+		notAsked  = "The plan has connected to no PostgreSQL server"
 		connect   = "--connect"
 		elsewhere = " is stored for another host, port, sslmode or ca"
 	)
@@ -98,7 +98,7 @@ func TestPlanConnectsToServersOnlyOnRequest(t *testing.T) {
 			"is deleted, with its roles and its database on the PostgreSQL server": true,
 			"Secret " + namespace + "/shop-credentials is deleted":                 true,
 			"DROP DATABASE \"" + name + "\"":                                       connects,
-			"The plan has asked no PostgreSQL server":                              !connects,
+			"The plan has connected to no PostgreSQL server":                       !connects,
 		} {
 			if strings.Contains(r.out, text) != wanted {
 				t.Errorf("%v: want %q in the output: %t; exit code %d:\n%s%s", args, text, wanted, r.code, r.out, r.errors)

@@ -94,7 +94,7 @@ func TestPlanUsesFlagsOfOperator(t *testing.T) {
 		},
 		"a flag of the user that is not valid": {
 			shared.Kubeconfig(), database, []string{"--postgresql-image", "a:1"},
-			"--postgresql-image must be an image without tag",
+			"--postgresql-image must be an image without a tag",
 		},
 		"a host of the user that is not a host": {
 			shared.Kubeconfig(), database, []string{"--external-database-allowed-hosts", "a/b"}, `"a/b" is not a host name`,

@@ -29,7 +29,7 @@ func TestKindWithoutCacheDelaysNoOtherKind(t *testing.T) {
 		namespace); err != nil {
 		t.Errorf("the webhook does not convert: %v", err)
 	}
-	for _, message := range []string{"Starting without a kind whose caches have not synced", "Cannot watch a kind: "} {
+	for _, message := range []string{"Starting without a kind whose caches have not synced", "Failed to watch a kind, "} {
 		if !regexp.MustCompile(`(?m)"` + message + `.* err=.* controller="app"`).MatchString(crippled.Log.String()) {
 			t.Errorf("the log does not name the kind that does not work with the message %q", message)
 		}

@@ -39,8 +39,8 @@ func APIServers(ctx context.Context, config *rest.Config, env func(string) strin
 		}
 		addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", at[0])
 		if err != nil {
-			klog.FromContext(ctx).Error(err, "Looking up the API server failed; connections of ExternalDatabases to "+
-				"its addresses are not blocked", "host", at[0])
+			klog.FromContext(ctx).Error(err, "Failed to look up the API server. Connections of ExternalDatabases to its "+
+				"addresses are not blocked", "host", at[0])
 		}
 		for _, address := range addresses {
 			all = append(all, netip.AddrPortFrom(address.Unmap(), uint16(number)))

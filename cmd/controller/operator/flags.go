@@ -30,8 +30,8 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 			"the address to which the name resolves. Empty allows all hosts except loopback, link-local and other "+
 			"special addresses, and the API server.")
 	flags.StringSliceVar(&f.UntrustedExtensions, "external-database-untrusted-extensions", nil,
-		"Extensions of ExternalDatabases that the operator creates as the administrator of the server if the owner "+
-			"of the database may not create them. Their scripts run with all rights of the administrator, in a "+
+		"Extensions of ExternalDatabases that the operator creates as the administrator of the server if the owner of the "+
+			"database may not create them. The scripts of these extensions run with all rights of the administrator, in a "+
 			"schema that the owner can write to.")
 }
 
@@ -44,7 +44,7 @@ func (f *Flags) ApplyTo(o *Options) (err error) {
 		return fmt.Errorf("--at-image must not be empty")
 	}
 	if !repository.MatchString(f.PostgreSQLImage) {
-		return fmt.Errorf("--postgresql-image must be an image without tag and digest, such as "+
+		return fmt.Errorf("--postgresql-image must be an image without a tag or digest, such as "+
 			"registry.example.com/library/postgres, not %q", f.PostgreSQLImage)
 	}
 	if o.ExternalDatabases.Allowed, err = postgresql.ParseAllowedHosts(f.AllowedHosts); err != nil {

@@ -93,7 +93,7 @@ func (e *Explanation) look(root *unstructured.Unstructured, all *Objects) {
 		return
 	}
 	e.Causes = append(e.Causes, problem)
-	e.Advice = "Correct the cause, or look at it with kubectl describe."
+	e.Advice = "Correct the cause. For details, run kubectl describe."
 	if kind, name, _ := strings.Cut(problem.Object, " "); kind == "Pod" {
 		_, e.Pod, _ = strings.Cut(name, "/")
 	}

@@ -23,7 +23,7 @@ func consequence(w *plan.Write) string {
 	case isDeletion(w):
 		return "is deleted after the grace period for its containers"
 	case w.After.GetDeletionTimestamp() != nil && len(w.After.GetFinalizers()) == 0:
-		return "loses its last finalizer, and is gone"
+		return "loses its last finalizer, and is deleted"
 	}
 	switch w.Kind {
 	case "Deployment", "StatefulSet":

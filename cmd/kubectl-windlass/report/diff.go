@@ -39,7 +39,7 @@ func RefusalOfSecret(err error) string {
 			text += " " + cause.Field
 		}
 	}
-	return strings.TrimSpace(text + " (the message of the API server can have the data of the Secret, and is not shown)")
+	return strings.TrimSpace(text + " (not shown: the message of the API server can contain data of the Secret)")
 }
 
 // contextLines is the number of unchanged lines before and after a difference.

@@ -80,7 +80,7 @@ func (s Summary) String() string {
 		text += fmt.Sprintf(", %d SQL transactions to execute", s.Statements)
 	}
 	if s.Refused > 0 {
-		text += fmt.Sprintf(", %d refused", s.Refused)
+		text += fmt.Sprintf(", %d rejected", s.Refused)
 	}
 	if s.Failed > 0 {
 		text += fmt.Sprintf(", %d objects not planned", s.Failed)
@@ -140,7 +140,7 @@ func stepOf(w *plan.Write) (step Step, shown bool, err error) {
 		if w.Writer != "" && isRetried(w.Err) {
 			return step, false, nil
 		}
-		step.Consequence, step.Error = "is refused by the API server", refusal(w)
+		step.Consequence, step.Error = "is rejected by the API server", refusal(w)
 		return step, true, nil
 	}
 	if w.Subresource != "" {

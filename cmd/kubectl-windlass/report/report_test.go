@@ -135,7 +135,7 @@ func TestReportHasNoMessageAboutASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := p.Text(false)
-	if strings.Contains(text, "canary") || !strings.Contains(text, "Secret a is refused by the API server: Invalid") ||
+	if strings.Contains(text, "canary") || !strings.Contains(text, "Secret a is rejected by the API server: Invalid") ||
 		p.Summary.Refused != 1 {
 		t.Errorf("the report is\n%s", text)
 	}

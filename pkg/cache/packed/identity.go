@@ -31,8 +31,8 @@ func (e *ExceededError) Error() string {
 		return fmt.Sprintf("%s/%s has %d bytes, and at most %d are allowed; make it smaller",
 			e.of.namespace, e.of.name, e.size, budget.Owned)
 	}
-	return fmt.Sprintf("%s/%s is not cached, because the large objects of namespace %s have more than %d bytes in total; "+
-		"make some of them smaller, or delete some", e.of.namespace, e.of.name, e.of.namespace, budget.Namespace)
+	return fmt.Sprintf("%s/%s is not cached, because the large objects of namespace %s have more than %d bytes in "+
+		"total; make some of these objects smaller", e.of.namespace, e.of.name, e.of.namespace, budget.Namespace)
 }
 
 // Fits reports whether the budget has room for the object now.

@@ -27,8 +27,8 @@ func TestEnsure(t *testing.T) {
 		patch  = "patch deployments port/boat"
 	)
 	taken := func(whose string) string {
-		return "Deployment port/boat already exists and belongs to " + whose + "; delete it, or create this Ship " +
-			"under another name"
+		return "Deployment port/boat already exists and belongs to " + whose + ". Create this Ship under " +
+			"another name. If nobody needs the Deployment, delete the Deployment instead."
 	}
 	for name, c := range map[string]struct {
 		want   *appsv1.Deployment
@@ -82,7 +82,7 @@ func TestEnsure(t *testing.T) {
 			ends: made(t, ownedBy("Ship", "boat", "x"), ofOtherGroup)},
 		"waits for the child of an earlier owner": {
 			want: want(), cached: made(t, ownedBy("Ship", "boat", "x")),
-			err:  "Waiting for the deletion of Deployment boat, which belongs to an earlier Ship of this name.",
+			err:  "Waiting for the deletion of Deployment boat, which belongs to a previous Ship of this name.",
 			ends: made(t, ownedBy("Ship", "boat", "x"))},
 		"waits for an object of somebody else's that is going": {
 			want: want(), live: made(t, foreign, going), writes: []string{create},

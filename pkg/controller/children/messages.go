@@ -9,20 +9,21 @@ var Messages = controller.NewCatalog("Owned objects")
 const reasonTerminating = "Terminating"
 
 var (
-	messageNameConflict = Messages.Declare("NameConflict", "{kind} {object} already exists and belongs to {owner}; "+
-		"delete it, or create this {owning kind} under another name",
-		"Delete the object, or choose another name. The operator continues within 30 s.")
-	messageEarlierOwner = Messages.Declare(reasonTerminating, "Waiting for the deletion of {kind} {name}, which "+
-		"belongs to an earlier {owner} of this name.", "Wait for the garbage collector.")
+	messageNameConflict = Messages.Declare("NameConflict", "{kind} {object} already exists and belongs to {owner}. "+
+		"Create this {owning kind} under another name. If nobody needs the {kind}, delete the {kind} instead.",
+		"Choose another name. If nobody needs the existing object, delete the existing object instead: the operator "+
+			"continues within 30 s.")
+	messageEarlierOwner = Messages.Declare(reasonTerminating, "Waiting for the deletion of {kind} {name}, which belongs "+
+		"to a previous {owner} of this name.", "Wait for the garbage collector.")
 	messageTerminating = Messages.Declare(reasonTerminating, "{kind} {name} is being deleted. The operator creates "+
 		"it again after the deletion.",
 		"Wait. If the deletion takes long, look at the finalizers of the object.")
 	messageRewritten = Messages.Declare("ChangedByAdmission",
-		"The API server keeps other values in {kind} {object} than the operator has written: {fields}. "+
-			"Most likely a mutating policy or webhook changes them. "+
-			"The operator writes them again only if the desired or the observed values change, or when it starts again.",
+		"The API server stores other values in {kind} {object} than the operator writes: {fields}. Most likely, a mutating "+
+			"admission policy or webhook changes these values. The operator writes the values again only after a change of "+
+			"the desired or the observed values, or after a restart of the operator.",
 		"Nothing to do if the policy is intended. Otherwise exclude the object from the policy: "+
 			"see `kubectl get mutatingadmissionpolicies,mutatingwebhookconfigurations`. Then restart the operator.")
 	messageExceeded = Messages.Declare("NamespaceBudgetExceeded", "{error}",
-		"Make the object smaller, or delete large objects of the namespace.")
+		"Make the object or other large objects of the namespace smaller.")
 )

@@ -44,7 +44,7 @@ func (c *coordinator) switchLayout(ctx context.Context, layout shards.Layout) er
 		c.confirmation = unconfirmed
 	}
 	if err := c.presence.confirm(ctx, c.layout.ID()); err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot confirm the layout of the shards", "layout", c.layout.Version)
+		klog.FromContext(ctx).Error(err, "Failed to confirm the layout of the shards", "layout", c.layout.Version)
 		return nil
 	}
 	c.confirmation = confirmed
@@ -68,7 +68,7 @@ func (c *coordinator) yield(ctx context.Context) error {
 	}
 	c.confirmation = withdrawing
 	if err := c.presence.confirm(ctx, ""); err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot withdraw the confirmation of the layout")
+		klog.FromContext(ctx).Error(err, "Failed to withdraw the confirmation of the layout of the shards")
 		return nil
 	}
 	c.confirmation = withdrawn

@@ -115,7 +115,7 @@ func (c *coordination) acquire(
 		err = c.unlabelled(ctx, shards.LeaseName(c.operator, shard))
 	}
 	if err != nil && !apierrors.IsConflict(err) {
-		klog.FromContext(ctx).Error(err, "Cannot acquire the Lease of a shard", "shard", shard)
+		klog.FromContext(ctx).Error(err, "Failed to acquire the Lease of a shard", "shard", shard)
 	}
 	return nil
 }
@@ -126,8 +126,8 @@ func (c *coordination) unlabelled(ctx context.Context, name string) error {
 	if err != nil || lease.Labels[shards.OperatorLabel] == c.operator {
 		return nil // the Lease was just created or deleted
 	}
-	return fmt.Errorf("the Lease %s does not belong to the operator: set the label %s=%s if the operator may use it, "+
-		"or delete it", name, shards.OperatorLabel, c.operator)
+	return fmt.Errorf("the Lease %s does not belong to the operator: set the label %s=%s if the operator may use this "+
+		"Lease", name, shards.OperatorLabel, c.operator)
 }
 
 // release releases a Lease if this replica holds it as the Lease of a shard. The work on the shard must have ended. to
@@ -157,7 +157,7 @@ func (c *coordination) clear(ctx context.Context, lease coordinationv1.Lease) {
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(""), nil // nobody knows when the holder has ended
 	if _, err := c.leases.Update(ctx, &lease, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) &&
 		!apierrors.IsConflict(err) {
-		klog.FromContext(ctx).Error(err, "Cannot release the Lease of a replica that is gone", "lease", lease.Name)
+		klog.FromContext(ctx).Error(err, "Failed to release the Lease of a replica that no longer runs", "lease", lease.Name)
 	}
 }
 
@@ -167,7 +167,7 @@ func (c *coordination) remove(ctx context.Context, lease coordinationv1.Lease) {
 		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		klog.FromContext(ctx).Error(err, "Cannot delete the Lease of a replica that is gone", "lease", lease.Name)
+		klog.FromContext(ctx).Error(err, "Failed to delete the Lease of a replica that no longer runs", "lease", lease.Name)
 	}
 }
 

@@ -169,7 +169,7 @@ func (c *coordinator) readFailed(ctx context.Context, err error) error {
 	if c.clock.Since(c.lastRead) > readPatience {
 		return fmt.Errorf("coordinating with the other replicas: %w", err)
 	}
-	klog.FromContext(ctx).Error(err, "Cannot coordinate with the other replicas")
+	klog.FromContext(ctx).Error(err, "Failed to coordinate with the other replicas")
 	return nil
 }
 

@@ -60,7 +60,7 @@ func (c *coordinator) releaseShard(ctx context.Context, name, to string) bool {
 	if err == nil {
 		return true
 	}
-	klog.FromContext(ctx).Error(err, "Cannot release a shard")
+	klog.FromContext(ctx).Error(err, "Failed to release a shard")
 	if !controller.IsRefused(err) {
 		c.doubtful[name] = lease.ResourceVersion
 	}

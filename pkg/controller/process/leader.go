@@ -89,7 +89,7 @@ func (c *coordinator) count(ctx context.Context) {
 		defer cancel()
 		objects, err := c.Weigh(counting)
 		if err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Cannot count the objects of each namespace for the layout of the shards")
+			klog.FromContext(ctx).Error(err, "Failed to count the objects of each namespace for the layout of the shards")
 		}
 		if err == nil || c.counted.Load() == nil { // a failure does not replace an earlier count
 			c.counted.Store(&weights{objects, err})

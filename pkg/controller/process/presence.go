@@ -43,7 +43,7 @@ func (p *presence) run(ctx context.Context) error {
 		case p.lost() || p.deleted(err):
 			return fmt.Errorf("the Lease of this replica: %w", errLeaseLost)
 		case err != nil:
-			klog.FromContext(ctx).Error(err, "Cannot renew the Lease of this replica")
+			klog.FromContext(ctx).Error(err, "Failed to renew the Lease of this replica")
 		}
 		select {
 		case <-ctx.Done():
@@ -76,7 +76,7 @@ func (p *presence) stop(ctx context.Context) {
 	p.stopping = true
 	p.mu.Unlock()
 	if err := p.renew(ctx); err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "Cannot tell the other replicas that this one stops")
+		klog.FromContext(ctx).Error(err, "Failed to mark this replica as stopping")
 	}
 }
 

@@ -129,7 +129,7 @@ func endSharding(ctx context.Context, lease Lease) bool {
 		case done:
 			return true
 		case err != nil:
-			klog.FromContext(ctx).Error(err, "Cannot end the work of other replicas on shards")
+			klog.FromContext(ctx).Error(err, "Failed to end the work of other replicas on shards")
 		}
 		select {
 		case <-ctx.Done():

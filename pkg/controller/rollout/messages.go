@@ -8,12 +8,12 @@ var Messages = controller.NewCatalog("Deployments")
 var (
 	messageRollingOut = Messages.Declare("RollingOut", "The newest Pods are being rolled out.", "Wait.")
 	messageAvailable  = Messages.Declare("Available", "The newest Pods are rolled out and available.", "Nothing to do.")
-	messageUnready    = Messages.Declare("PodsUnavailable", "Not all Pods are available; see `kubectl get pods -n "+
+	messageUnready    = Messages.Declare("PodsUnavailable", "Not all Pods are available. See `kubectl get pods -n "+
 		"{namespace} -l {labels}`.",
 		"Look at the Pods that are not ready: their probe, their log and their node.")
 	messageDeadline = Messages.Declare(deadlineExceeded, "{message}",
 		"The newest Pods have not been available for ten minutes. Look at their state and their log.")
 	// The reason of messageFailure is the reason of the Deployment's condition ReplicaFailure, for example FailedCreate.
-	messageFailure = Messages.Declare("", "{message}", "The API server refuses the Pods: correct what the message "+
+	messageFailure = Messages.Declare("", "{message}", "The API server rejects the Pods: correct what the message "+
 		"names, such as a quota.")
 )

@@ -86,7 +86,7 @@ func TestSummarize(t *testing.T) {
 func TestSummarizeNamesSelectorOfUnavailablePods(t *testing.T) {
 	d := rolledOut(2)
 	d.Status.AvailableReplicas = 1
-	controllertest.Equal(t, "message", "Not all Pods are available; see `kubectl get pods -n shop -l app=web`.",
+	controllertest.Equal(t, "message", "Not all Pods are available. See `kubectl get pods -n shop -l app=web`.",
 		rollout.Summarize(d, 2).Message)
 	controllertest.Equal(t, "state if one has to be available", controller.StateReady, rollout.Summarize(d, 1).State)
 }

@@ -28,8 +28,8 @@ const (
 	runningMessage  = "Pod web-before-rollout runs beforeRollout. The operator rolls out the Pod template after the " +
 		"command has succeeded. To stop the command, run `kubectl delete pod -n default web-before-rollout`; the run " +
 		"then counts as failed."
-	formerRunMessage = "Pod web-before-rollout runs beforeRollout for an earlier spec. The operator waits until the " +
-		"command ends. To stop it, run `kubectl delete pod -n default web-before-rollout`."
+	formerRunMessage = "Pod web-before-rollout runs beforeRollout for a previous spec. The operator waits until the " +
+		"command ends. To stop the command, run `kubectl delete pod -n default web-before-rollout`."
 )
 
 func withMigration(app *v1alpha1.App) {
@@ -147,11 +147,10 @@ func TestFailedBeforeRolloutKeepsFormerPods(t *testing.T) {
 	f.reconcile()
 	f.endRun(3, "starting\nthere is no table orders")
 	controllertest.Equal(t, "writes", []string{updateStatus, releaseRun}, f.reconcile())
-	controllertest.Equal(t, "condition", "False BeforeRolloutFailed: beforeRollout failed: The command ended with "+
-		"exit code 3. The Pods of the former template stay. "+
-		"Correct the cause. The operator runs the command again after a change of beforeRollout or of the Pod "+
-		"template, which includes the Secrets and ConfigMaps that it uses. "+
-		"See `kubectl logs -n default web-before-rollout`. The last line of its log: there is no table orders", f.ready())
+	controllertest.Equal(t, "condition", "False BeforeRolloutFailed: beforeRollout failed: The command ended with exit "+
+		"code 3. The Pods of the previous template keep running. Correct the cause. The operator runs the command again "+
+		"after a change of beforeRollout, of the Pod template, or of a Secret or ConfigMap that the Pod template uses. See "+
+		"`kubectl logs -n default web-before-rollout`. The last line of its log: there is no table orders", f.ready())
 	controllertest.Equal(t, "phase", v1alpha1.AppFailed, f.Object().Status.Phase)
 	controllertest.Equal(t, "image", "web:1", f.imageOf())
 

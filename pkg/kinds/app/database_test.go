@@ -35,13 +35,13 @@ func TestReconcileRefusesSecretOfDatabaseOfAnotherKind(t *testing.T) {
 			"ExternalDatabase", owned(ours, "ExternalDatabase", "db"), "",
 		},
 		"the Secret of an ExternalDatabase, and the App names a Database": {
-			"Database", owned(ours, "ExternalDatabase", "db"), "the Secret db-credentials belongs to " +
-				"ExternalDatabase db, but databaseRef names Database db; set databaseRef.kind to ExternalDatabase, " +
-				"or delete the ExternalDatabase",
+			"Database", owned(ours, "ExternalDatabase", "db"), "Secret db-credentials belongs to ExternalDatabase db, but " +
+				"databaseRef names Database db. Set databaseRef.kind to ExternalDatabase, or databaseRef.name to another " +
+				"Database.",
 		},
 		"the Secret of a Database, and the App names an ExternalDatabase": {
-			"ExternalDatabase", owned(ours, "Database", "db"), "the Secret db-credentials belongs to Database db, " +
-				"but databaseRef names ExternalDatabase db; set databaseRef.kind to Database, or delete the Database",
+			"ExternalDatabase", owned(ours, "Database", "db"), "Secret db-credentials belongs to Database db, but databaseRef " +
+				"names ExternalDatabase db. Set databaseRef.kind to Database, or databaseRef.name to another ExternalDatabase.",
 		},
 		"a Secret without an owner": {
 			"Database", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-credentials"}}, "",

@@ -20,12 +20,12 @@ var (
 			"the {kind} again, or change databaseRef.",
 		"Create the database again, or change spec.databaseRef.")
 	messageOtherDatabase = Messages.Declare("DatabaseKindMismatch",
-		"the Secret {secret} belongs to {owner} {database}, but databaseRef names {kind} {name}; set "+
-			"databaseRef.kind to {owner}, or delete the {owner}",
+		"Secret {secret} belongs to {owner} {database}, but databaseRef names {kind} {name}. Set databaseRef.kind to "+
+			"{owner}, or databaseRef.name to another {kind}.",
 		"Correct spec.databaseRef.")
 	messageDatabaseTerminating = Messages.Declare("DatabaseTerminating", "{kind} {name}, which databaseRef names, is "+
-		"being deleted. Change databaseRef, or delete the App.",
-		"Change spec.databaseRef, or delete the App.")
+		"being deleted. Change databaseRef or, if nobody needs the App, delete the App.",
+		"Change spec.databaseRef. If nobody needs the App, delete it.")
 	messageDatabaseNotReady = Messages.Declare("DatabaseNotReady", "Waiting for {kind} {name}, which databaseRef "+
 		"names, to become Ready{reason}. Then the operator creates the Deployment.",
 		"Wait. If the database does not become Ready, read its conditions.")
@@ -50,33 +50,33 @@ var (
 		"run then counts as failed.",
 		"Wait. To stop the command, delete the Pod: the run then counts as failed.")
 	messageOutdatedRun = Messages.Declare(reasonRun,
-		"Pod {pod} runs beforeRollout for an earlier spec. The operator waits until the command ends. To stop it, "+
+		"Pod {pod} runs beforeRollout for a previous spec. The operator waits until the command ends. To stop the command, "+
 			"run `kubectl delete pod -n {namespace} {pod}`.",
 		"Wait, or delete the Pod.")
-	messageRunDeletion = Messages.Declare(reasonRun, "Pod {pod} of the former run is being deleted. Then "+
-		"beforeRollout runs for the new Pod template.",
+	messageRunDeletion = Messages.Declare(reasonRun, "Pod {pod} of the previous run of beforeRollout is being deleted. "+
+		"After the deletion, beforeRollout runs for the new Pod template.",
 		"Wait. If the deletion takes long, look at the node and the finalizers of the Pod.")
-	messageRunGarbage = Messages.Declare(reasonRun, "ConfigMap {config} of the former run is being deleted. Then "+
-		"beforeRollout runs for the new Pod template.",
+	messageRunGarbage = Messages.Declare(reasonRun, "ConfigMap {config} of the previous run of beforeRollout is being "+
+		"deleted. After the deletion, beforeRollout runs for the new Pod template.",
 		"Wait for the garbage collector.")
-	messageRunEnded = Messages.Declare(reasonRun, "The command of beforeRollout has ended. The operator is "+
-		"about to go on.", "Wait.")
+	messageRunEnded = Messages.Declare(reasonRun, "The command of beforeRollout has ended. The operator stores the "+
+		"result, and then continues.", "Wait.")
 	// The reason of messageRunNotStarting is the reason of the problem.
 	messageRunNotStarting = Messages.Declare("", "Pod {pod}, which runs beforeRollout, does not start: {problem}. "+
 		"See `kubectl describe pod -n {namespace} {pod}`.",
 		"Correct the cause, which the table [Pods](#pods) lists.")
 	messageRunFailed = Messages.Declare("BeforeRolloutFailed",
-		"beforeRollout failed: {cause}{former} Correct the cause. The operator runs the command again after a change "+
-			"of beforeRollout or of the Pod template, which includes the Secrets and ConfigMaps that it uses. See "+
-			"`kubectl logs -n {namespace} {pod}`.",
+		"beforeRollout failed: {cause}{previous} Correct the cause. The operator runs the command again after a change of "+
+			"beforeRollout, of the Pod template, or of a Secret or ConfigMap that the Pod template uses. See `kubectl logs -n "+
+			"{namespace} {pod}`.",
 		"Correct the command or the template, or apply the previous manifest. To run the same command again, change "+
 			"beforeRollout.args or a variable in env.")
-	messageFormerStay = Messages.Declare("", " The Pods of the former template stay.", "Nothing to do.")
+	messageFormerStay = Messages.Declare("", " The Pods of the previous template keep running.", "Nothing to do.")
 	messageRunLost    = Messages.Declare("", "Pod {pod} was deleted before the operator saw how its command ended.",
 		"The command may have run in part: check its effects. To run it again, change beforeRollout.args or a "+
 			"variable in env.")
 	messageRunReplaced = Messages.Declare("", "The spec changed before the command started: {problem}.",
-		"Nothing to do, unless you apply the earlier spec again: then also change beforeRollout.args or a variable in env.")
+		"Nothing to do. If you apply the previous spec again, also change beforeRollout.args or a variable in env.")
 	messageRunConfigMissing = Messages.Declare("ConfigMapMissing", "its ConfigMap {config} was deleted",
 		"Nothing to do: the operator deletes the Pod, because the spec has changed since.")
 )

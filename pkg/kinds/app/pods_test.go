@@ -97,8 +97,8 @@ func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 					},
 				},
 			},
-			"Unschedulable", "the scheduler found no node for it. 1 of 1 new Pods have a problem; 0 Pods are ready. " +
-				"See `kubectl describe pod -n default web-1-a`. The scheduler says: 0/3 nodes are available.", "Deploying",
+			"Unschedulable", "the scheduler found no node for the Pod. 1 of 1 new Pods have a problem; 0 Pods are ready. See " +
+				"`kubectl describe pod -n default web-1-a`. The scheduler says: 0/3 nodes are available.", "Deploying",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

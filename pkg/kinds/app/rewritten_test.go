@@ -41,10 +41,10 @@ func TestImageThatPolicyChangesIsWrittenOnce(t *testing.T) {
 	}
 	writes, events := settle()
 	controllertest.Equal(t, "writes for the creation", []string{createDeployment, createService}, writes)
-	controllertest.Equal(t, "warnings", []string{"Warning ChangedByAdmission default/web: " +
-		"The API server keeps other values in Deployment default/web than the operator has written: " +
-		"spec.template.spec.containers[0].image. Most likely a mutating policy or webhook changes them. " +
-		"The operator writes them again only if the desired or the observed values change, or when it starts again."}, events)
+	controllertest.Equal(t, "warnings", []string{"Warning ChangedByAdmission default/web: The API server stores other " +
+		"values in Deployment default/web than the operator writes: spec.template.spec.containers[0].image. Most likely, a " +
+		"mutating admission policy or webhook changes these values. The operator writes the values again only after a " +
+		"change of the desired or the observed values, or after a restart of the operator."}, events)
 	f.Change(func(app *v1alpha1.App) { app.Spec.Image = "web:2" })
 	writes, events = settle()
 	controllertest.Equal(t, "writes for another image", []string{"patch deployments default/web"}, writes)

@@ -10,11 +10,12 @@ const reasonDeadline = "DeadlineExceeded"
 
 var (
 	messageScheduled = Messages.Declare("Scheduled", "The command runs at {time}.", "Wait.")
-	messageSuspended = Messages.Declare("Suspended", "Set spec.suspend to false to let the command run.",
+	messageSuspended = Messages.Declare("Suspended", "The command does not run while spec.suspend is true. To let the "+
+		"command run, set spec.suspend to false.",
 		"Set spec.suspend to false.")
 	messageSchedule = Messages.Declare("InvalidSchedule",
-		"spec.schedule {schedule} is not a time in the format of RFC 3339: {error}; change it to a time such as "+
-			"2026-02-10T20:30:00Z", "Correct spec.schedule.")
+		"spec.schedule {schedule} is not a time in RFC 3339: {error}. Change the schedule to a time such as "+
+			"2026-02-10T20:30:00Z.", "Correct spec.schedule.")
 	messageMissed = Messages.Declare(reasonDeadline, "The command was not started within {seconds} s of its schedule.",
 		"Create another At with a later schedule, or with a longer startingDeadlineSeconds.")
 
@@ -27,9 +28,9 @@ var (
 		"{problem} See `kubectl describe pod -n {namespace} {pod}`.",
 		"Correct the cause, which the table [Pods](#pods) lists.")
 	messageProblem = Messages.Declare("", "Pod {pod} does not start: {problem}.",
-		"Nothing to do: it is part of another message.")
+		"Nothing to do: this text is part of another message.")
 	adviceToRestrict = Messages.Declare("", "Delete the At, and create it again with spec.restricted set to true",
-		"Nothing to do: it is part of the message of PodRefused.")
+		"Nothing to do: this text is part of the message of PodRefused.")
 
 	messageSucceeded = Messages.Declare("CommandSucceeded", "{ending}", "Nothing to do.")
 	messageFailed    = Messages.Declare("BackoffLimitExceeded", "{ending}",

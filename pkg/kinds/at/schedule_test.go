@@ -72,7 +72,7 @@ func TestReconcilePendingAt(t *testing.T) {
 		},
 		"an At with an invalid schedule is Stalled until it is edited": {
 			at:     example(pending, withSchedule("tomorrow")),
-			err:    `spec.schedule "tomorrow" is not a time in the format of RFC 3339: parsing time`,
+			err:    `spec.schedule "tomorrow" is not a time in RFC 3339: parsing time`,
 			writes: []string{updateStatus}, events: []string{"Warning InvalidSchedule default/example: " + invalidSchedule},
 			status: pendingStatus(), conditions: stalledConditions("InvalidSchedule", invalidSchedule),
 		},
@@ -84,8 +84,9 @@ func TestReconcilePendingAt(t *testing.T) {
 	})
 }
 
-const invalidSchedule = `spec.schedule "tomorrow" is not a time in the format of RFC 3339: parsing time "tomorrow" ` +
-	`as "2006-01-02T15:04:05Z07:00": cannot parse "tomorrow" as "2006"; change it to a time such as 2026-02-10T20:30:00Z`
+const invalidSchedule = `spec.schedule "tomorrow" is not a time in RFC 3339: parsing time "tomorrow" ` +
+	`as "2006-01-02T15:04:05Z07:00": cannot parse "tomorrow" as "2006". ` +
+	`Change the schedule to a time such as 2026-02-10T20:30:00Z.`
 
 // scheduledStatus returns the status of an At that waits until t, without conditions.
 func scheduledStatus(t time.Time) *v1.AtStatus {
@@ -95,7 +96,8 @@ func scheduledStatus(t time.Time) *v1.AtStatus {
 }
 
 func TestSuspension(t *testing.T) {
-	const message = "Set spec.suspend to false to let the command run."
+	const message = "The command does not run while spec.suspend is true. To let the command run, set spec.suspend to " +
+		"false."
 	runCases(t, map[string]reconcileCase{
 		"a suspended At is not started at its scheduled time": {
 			at: example(pending, withSuspend(true)), now: time.Hour, writes: []string{

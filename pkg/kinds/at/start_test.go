@@ -18,14 +18,14 @@ import (
 
 func TestReconcileStartsPod(t *testing.T) {
 	const (
-		earlier     = "Waiting for the deletion of Pod example-pod, which belongs to an earlier At of this name."
+		earlier     = "Waiting for the deletion of Pod example-pod, which belongs to a previous At of this name."
 		readError   = "reading At default/example before its Pod is created: no response"
 		createError = "creating Pod default/example-pod: no response"
 		patchError  = `restoring the labels of Pod default/example-pod: pods "example-pod" is forbidden: exceeded quota`
 	)
 	conflict := func(owner string) string {
-		return "Pod default/example-pod already exists and belongs to " + owner + "; delete it, or create this At " +
-			"under another name"
+		return "Pod default/example-pod already exists and belongs to " + owner + ". Create this At under another name. If " +
+			"nobody needs the Pod, delete the Pod instead."
 	}
 	lookLater := controller.Result{RequeueAfter: 30 * time.Second}
 	runCases(t, map[string]reconcileCase{

@@ -15,7 +15,7 @@ const (
 	exit3Message   = "The command ended with exit code 3."
 	pullMessage    = "Pod example-pod does not start: the image busybox:1.37 cannot be pulled. See `kubectl describe " +
 		"pod -n default example-pod`."
-	noRoomMessage = "Pod example-pod does not start: the scheduler found no node for it. See `kubectl describe pod " +
+	noRoomMessage = "Pod example-pod does not start: the scheduler found no node for the Pod. See `kubectl describe pod " +
 		"-n default example-pod`. The scheduler says: no room."
 	retryingMessage = "1 of 2 attempts failed. The next attempt follows."
 	retryingEvent   = "Normal Retrying default/example: " + retryingMessage

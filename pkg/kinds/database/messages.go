@@ -14,31 +14,31 @@ var (
 	messageStarting = Messages.Declare("Starting",
 		"PostgreSQL is starting. If it does not become ready, see `kubectl describe -n {namespace} sts/{name} "+
 			"pod/{pod} pvc/{name}`.", "Wait.")
-	messageAvailable      = Messages.Declare("Available", "PostgreSQL takes connections.", "Nothing to do.")
+	messageAvailable      = Messages.Declare("Available", "PostgreSQL accepts connections.", "Nothing to do.")
 	messageRestartPending = Messages.Declare("RestartPending",
-		"PostgreSQL takes connections. These changes take effect at its next restart: {names}. To restart it, run "+
+		"PostgreSQL accepts connections. These changes take effect at its next restart: {names}. To restart it, run "+
 			"`kubectl annotate database -n {namespace} {name} --overwrite windlass.dev/restart=$(date +%s)`.",
 		"Restart PostgreSQL at a time when its clients can reconnect.")
-	messageApplying = Messages.Declare("ApplyingSettings", "PostgreSQL takes connections, and is about to "+
-		"apply the settings that changed.", "Wait.")
+	messageApplying = Messages.Declare("ApplyingSettings", "PostgreSQL accepts connections, and is applying the changed "+
+		"settings.", "Wait.")
 	messageSettingsRefused = Messages.Declare("SettingsRefused", "{problem} PostgreSQL continues to run with the "+
-		"former settings; correct the spec",
-		"Correct the spec. The log of the Pod has more.")
+		"previous settings. Correct the spec.",
+		"Correct the spec. For details, see the log of the Pod.")
 	messageNotApplied = Messages.Declare("SettingsNotApplied",
-		"PostgreSQL has not applied the settings that changed; see `kubectl logs -n {namespace} {pod}`",
+		"PostgreSQL has not applied the changed settings. See `kubectl logs -n {namespace} {pod}`.",
 		"Read the log. To restart PostgreSQL, annotate the Database with windlass.dev/restart.")
-	messageRotated = Messages.Declare("CredentialsRotated", "Secret {secret} has the login {login} with a new "+
-		"password. PostgreSQL accepts the former login {former} until no known client uses it, at least for the "+
-		"grace period.", "Nothing to do.")
-	messageRetired = Messages.Declare("FormerLoginRetired", "PostgreSQL ends the former login {former}, and "+
+	messageRotated = Messages.Declare("CredentialsRotated", "Secret {secret} has login {login} and a new password. "+
+		"PostgreSQL accepts the previous login {previous} until the grace period has ended and no known client uses this "+
+		"login.", "Nothing to do.")
+	messageRetired = Messages.Declare("FormerLoginRetired", "PostgreSQL retires the previous login {previous}, and "+
 		"closes its connections.", "Nothing to do.")
 	messageAwaitServer = Messages.Declare("", "PostgreSQL to accept the login {login}", "Wait.")
-	messageAwaitProof  = Messages.Declare("", "the operator to log in as {login}, which it cannot: the operator "+
-		"must reach the Pod, without --connect-to-databases=false", "Let the operator reach the Pods of Databases.")
-	messageAwaitProblem = Messages.Declare("", "PostgreSQL to accept the settings; the condition Ready says "+
-		"what is wrong", "Correct the cause that the condition Ready names.")
-	messageGrowing = Messages.Declare("StorageGrowing", "The volume grows from {size} to {requested}; see "+
-		"`kubectl describe pvc -n {namespace} {claim}`.", "Wait.")
+	messageAwaitProof  = Messages.Declare("", "the operator to log in as {login}; the operator must be able to connect "+
+		"to the Pod, and must not have --connect-to-databases=false", "Let the operator reach the Pods of Databases.")
+	messageAwaitProblem = Messages.Declare("", "PostgreSQL to accept the settings; see the condition Ready",
+		"Correct the cause that the condition Ready names.")
+	messageGrowing = Messages.Declare("StorageGrowing", "The volume grows from {size} to {requested}. See `kubectl "+
+		"describe pvc -n {namespace} {claim}`.", "Wait.")
 	messageNotStarting = Messages.Declare("", "Pod {pod} does not start: {problem}. See `kubectl describe pod -n "+
 		"{namespace} {pod}`.",
 		"Correct the cause, which the table [Pods](#pods) lists.")
@@ -46,36 +46,37 @@ var (
 		"PostgreSQL runs, but Pod {pod} is not ready: {problem}. See `kubectl describe pod -n {namespace} {pod}`.",
 		"Correct the cause, which the table [Pods](#pods) lists.")
 	messagePodMissing = Messages.Declare("PodMissing",
-		"StatefulSet {statefulset} has not created Pod {pod}, and the API server does not tell the operator why. "+
-			"See the Events at the end of `kubectl describe sts -n {namespace} {statefulset}`.",
+		"StatefulSet {statefulset} has not created Pod {pod}. For the cause, see the Events in `kubectl describe sts -n "+
+			"{namespace} {statefulset}`.",
 		"Correct what the Events name, such as a policy for the StatefulSet controller, or another Pod with this name.")
 	messagePodTaken = Messages.Declare("PodMissing",
-		"Pod {pod} exists, but StatefulSet {statefulset} does not own it, so that the StatefulSet cannot create its Pod. "+
-			"See `kubectl describe pod -n {namespace} {pod}`, and ask whoever created the Pod to give it another name.",
-		"Ask whoever created the Pod to replace it by a Pod with another name.")
+		"Pod {pod} exists, but does not belong to StatefulSet {statefulset}, which needs a Pod of this name. See `kubectl "+
+			"describe pod -n {namespace} {pod}`, and ask whoever created this Pod to use another name.",
+		"Ask whoever created the Pod to use another name.")
 	messageCrashing = Messages.Declare(pods.ReasonCrashing, "{cause} See `kubectl logs -n {namespace} {pod} --previous`.",
 		"Read the log. The cause is a message of the table [Starting PostgreSQL](#starting-postgresql), or the error "+
 			"of PostgreSQL.")
 	messageEnded = Messages.Declare("", "PostgreSQL ended with exit code {code}.",
-		"Nothing to do: it is part of another message.")
+		"Nothing to do: this text is part of another message.")
 
 	messageInvalidPassword = Messages.Declare("InvalidPassword",
-		"PostgreSQL keeps its current password, because the password in Secret {secret} contains a line break or "+
-			"another control character; change the password, or delete the Secret to generate a new one",
+		"PostgreSQL keeps its current password, because the password in Secret {secret} contains a line break or another "+
+			"control character. Change the password, or delete the Secret to generate a new password.",
 		"Change the password in the Secret, or delete the Secret.")
 	messageCannotGrow = Messages.Declare("StorageCannotGrow",
-		"the size of the volume stays {size}: {error}; set storage.size back to {size}, or copy the data to another Database",
-		"Set spec.storage.size back, or use a storage class that allows expansion.")
+		"The size of the volume stays {size}: {error}. Set storage.size to {size}, or copy the data to another Database.",
+		"Set spec.storage.size to the size of the volume, or use a storage class that allows expansion.")
 	messageOtherClass = Messages.Declare("StorageClassMismatch",
-		"PersistentVolumeClaim {claim} of an earlier Database has storage class {class}, not {wanted}; delete this "+
-			"Database and create it again with storage class {class}, or delete the claim and its data",
-		"Create the Database again with the storage class of the claim.")
-	messageVolumeLost = Messages.Declare("VolumeLost", "The volume of PersistentVolumeClaim {claim} is lost; see "+
-		"`kubectl describe pvc -n {namespace} {claim}`.", "Restore the volume, or delete the claim to begin with "+
-		"an empty one.")
+		"PersistentVolumeClaim {claim} of a previous Database has storage class {class}, not {wanted}. To use its data, "+
+			"set deletionPolicy of this Database to Retain, delete this Database, and create it again with storage class "+
+			"{class}. For an empty volume, create a Database with another name.",
+		"Create the Database again with the storage class of the claim, or create a Database with another name.")
+	messageVolumeLost = Messages.Declare("VolumeLost", "The volume of PersistentVolumeClaim {claim} is lost. See "+
+		"`kubectl describe pvc -n {namespace} {claim}`.", "Restore the volume. If its data cannot be restored, delete the "+
+		"claim: the operator creates an empty volume.")
 	messageVolumeDeleted = Messages.Declare("VolumeDeleted",
-		"PersistentVolumeClaim {claim} is being deleted: when the Pod stops, the data is lost, and an empty volume "+
-			"replaces it; copy the data now, with pg_dump",
+		"PersistentVolumeClaim {claim} is being deleted. When the Pod stops, the data is lost, and an empty volume "+
+			"replaces the volume. Copy the data now, with pg_dump.",
 		"Copy the data now.")
 )
 
@@ -89,7 +90,7 @@ var failure = regexp.MustCompile(`(?:fail |note_problem |why=)"([A-Z][^"]+)"`)
 func messagesIn(script string) *controller.Catalog {
 	catalog := controller.NewCatalog("Starting PostgreSQL")
 	for _, found := range failure.FindAllStringSubmatch(script, -1) {
-		catalog.Declare("", found[1], "Follow the message. `kubectl logs --previous` has more.")
+		catalog.Declare("", found[1], "Follow the message. For details, see `kubectl logs --previous`.")
 	}
 	return catalog
 }

@@ -49,10 +49,10 @@ func forbiddenPod(why string) error {
 
 func TestDatabaseSaysWhyPodIsMissing(t *testing.T) {
 	const (
-		taken = "Pod shop-0 exists, but StatefulSet shop does not own it, so that the StatefulSet cannot create its Pod. " +
-			"See `kubectl describe pod -n default shop-0`, and ask whoever created the Pod to give it another name."
-		look = "StatefulSet shop has not created Pod shop-0, and the API server does not tell the operator why. " +
-			"See the Events at the end of `kubectl describe sts -n default shop`."
+		taken = "Pod shop-0 exists, but does not belong to StatefulSet shop, which needs a Pod of this name. See `kubectl " +
+			"describe pod -n default shop-0`, and ask whoever created this Pod to use another name."
+		look = "StatefulSet shop has not created Pod shop-0. For the cause, see the Events in `kubectl describe sts -n " +
+			"default shop`."
 		rejects   = "The API server rejected Pod shop-0: "
 		forbidden = rejects + `pods "shop-0" is forbidden: `
 		resources = "Set spec.resources to what the namespace allows"

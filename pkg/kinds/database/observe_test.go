@@ -137,13 +137,13 @@ func TestChangedSettingsAreApplied(t *testing.T) {
 		},
 		"a server that never looks": {
 			server: fakeServer{old: true}, after: settleTime, writes: []string{patchSettings, patchPod, updateStatus},
-			reason: "SettingsNotApplied", progress: "SettingsNotApplied", err: "see `kubectl logs -n default shop-0`",
+			reason: "SettingsNotApplied", progress: "SettingsNotApplied", err: "See `kubectl logs -n default shop-0`",
 		},
 		"a server that refuses a setting": {
 			server: fakeServer{
-				seen: postgresql.ServerSettings{Problem: "PostgreSQL refuses a parameter: invalid value."},
+				seen: postgresql.ServerSettings{Problem: "PostgreSQL rejects a parameter: invalid value."},
 			}, writes: []string{patchSettings, patchPod, updateStatus},
-			reason: "SettingsRefused", progress: "SettingsRefused", err: "PostgreSQL refuses a parameter: invalid " +
+			reason: "SettingsRefused", progress: "SettingsRefused", err: "PostgreSQL rejects a parameter: invalid " +
 				"value. PostgreSQL continues to run",
 		},
 		"a server that is about to restart": {
@@ -231,7 +231,7 @@ func TestWithoutConnectionsChangeCountsAsMade(t *testing.T) {
 	controllertest.ErrorContains(t, "", r.Err)
 	controllertest.Equal(t, "writes", []string{patchSettings, updateStatus}, r.Writes)
 	controllertest.Equal(t, "conditions", []string{
-		"Degraded=False AsExpected", "Progressing=False Available: PostgreSQL takes connections.",
-		"Ready=True Available: PostgreSQL takes connections.",
+		"Degraded=False AsExpected", "Progressing=False Available: PostgreSQL accepts connections.",
+		"Ready=True Available: PostgreSQL accepts connections.",
 	}, controllertest.Conditions(f.Object()))
 }

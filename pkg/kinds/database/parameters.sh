@@ -25,14 +25,14 @@ choose_parameters() {
       [ "$code" != 2 ] || return 1
       if [ "$code" = 0 ]; then
         [ -e "$accepted" ] || fail_to_start
-        note_problem "PostgreSQL refuses a parameter: $why."
+        note_problem "PostgreSQL rejects a parameter: $why."
         line=$(former "$line" "$accepted") || continue
       fi
     fi
     printf '%s\n' "$line" >>"$STATE/parameters" || return 1
   done <"$copy/parameters"
   if [ -e "$accepted" ] && cmp -s "$STATE/parameters" "$failed"; then
-    note_problem "PostgreSQL did not start with the parameters, and runs with the former ones; its log says why."
+    note_problem "PostgreSQL did not start with the new parameters, and runs with the previous parameters; its log says why."
     cp "$accepted" "$STATE/parameters" || return 1
   fi
 }
@@ -90,7 +90,7 @@ reload_safely() {
   ! cmp -s "$STATE/parameters" "$accepted" || return 0
   why=$(printf '%s\n' "$said" | sed -n 's/.*FATAL: *//p' | head -n 1 | cut -c 1-500)
   [ -n "$why" ] || return 1
-  note_problem "PostgreSQL accepts no sessions with the parameters, and runs with the former ones: $why."
+  note_problem "PostgreSQL accepts no sessions with the new parameters, and runs with the previous parameters: $why."
   cp "$accepted" "$STATE/parameters" && configure && reload
 }
 

@@ -24,7 +24,7 @@ end_logins() {
   for role in owner alternate1 alternate2; do
     [ "$(cat "$copy/$role.login")" != None ] || none="$none $role "
   done
-  why="PostgreSQL does not end the logins of a former owner or password; its log says why."
+  why="PostgreSQL does not end the logins of a previous owner or password; its log says why."
   ask postgres --set=none="$none" >/dev/null <<'SQL' || return 1
 CREATE TEMPORARY TABLE ends AS
   SELECT oid, rolname, rolname NOT IN (:'owner', :'alternate1', :'alternate2') AS former FROM pg_roles
@@ -41,7 +41,7 @@ SQL
 
 # end_sessions ends the connections of roles that cannot log in any more.
 end_sessions() {
-  why="PostgreSQL does not end the connections of a former login; its log says why."
+  why="PostgreSQL does not end the connections of a previous login; its log says why."
   ask postgres >/dev/null <<'SQL'
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN pg_roles ON usesysid = pg_roles.oid
   WHERE NOT rolcanlogin AND shobj_description(pg_roles.oid, 'pg_authid') = :'mark' AND backend_type = 'client backend';
@@ -77,7 +77,7 @@ SQL
 # transfer gives the owner what former owners and alternates own in the database. An alternate has objects if a
 # session did not act as the owner, as after DISCARD ALL.
 transfer() {
-  why="PostgreSQL does not transfer the objects of a former owner or login; its log says why."
+  why="PostgreSQL does not transfer the objects of a previous owner or login; its log says why."
   ask "$database" >/dev/null <<'SQL'
 SET lock_timeout = '500ms'; -- others queue behind a lock that this script waits for
 SELECT format('REASSIGN OWNED BY %I TO %I', rolname, :'owner')
@@ -95,7 +95,7 @@ SELECT count(*) FROM pg_roles WHERE rolname = :'role' AND shobj_description(oid,
 SQL
   ) || return 1
   if [ "$foreign" != 0 ]; then
-    why="The login cannot be rotated, because a role $1 exists that Windlass has not created. Rename or drop this role."
+    why="The login cannot be rotated, because a role $1 exists that Windlass has not created. Rename this role."
     return 1
   fi
   # The copy happens within the server. A value that psql puts into a statement could change the statement.

@@ -175,13 +175,13 @@ func TestRotationWaitsForProof(t *testing.T) {
 	}{
 		"a server that refuses the next login, and says why": {
 			disturb:    func(s *fakeServer) { s.refusesNext, s.seen.Problem = true, "A role app-login1 exists." },
-			waitingFor: "PostgreSQL to accept the settings; the condition Ready says what is wrong",
+			waitingFor: "PostgreSQL to accept the settings; see the condition Ready",
 			err:        "A role app-login1 exists.",
 		},
 		"a server that the operator cannot reach": {
 			disturb: func(s *fakeServer) { s.err = postgresql.NewError(postgresql.Silent, "no response") }, after: settleTime,
-			waitingFor: "the operator to log in as app-login1, which it cannot: the operator must reach the Pod, " +
-				"without --connect-to-databases=false",
+			waitingFor: "the operator to log in as app-login1; the operator must be able to connect to the Pod, and must not " +
+				"have --connect-to-databases=false",
 		},
 		"a server without free connections": {
 			disturb:    func(s *fakeServer) { s.err = postgresql.NewError(postgresql.Away, "too many connections") },

@@ -47,7 +47,7 @@ fail_to_write() { fail "The parameters cannot be written to the volume."; }
 # interrupted start leaves no incomplete directory.
 make_directory() {
   rmdir "$PGDATA" 2>/dev/null || true # an empty directory has no data
-  [ ! -e "$PGDATA" ] || fail "The volume has something else than the data of PostgreSQL in $PGDATA. Look at it, or delete the PersistentVolumeClaim."
+  [ ! -e "$PGDATA" ] || fail "The volume has other files than the data of PostgreSQL in $PGDATA. Check these files. For an empty volume, create a Database with another name."
   rm -rf "$PGDATA.new"
   initdb --pgdata="$PGDATA.new" --username=postgres --encoding=UTF8 --locale=C.UTF-8 --data-checksums \
     --auth-local=trust --auth-host=scram-sha-256 >/dev/null
@@ -147,7 +147,7 @@ start() {
   configure || fail_to_write
   if ! start_without_network "$@"; then
     [ -e "$started" ] && ! cmp -s "$STATE/parameters" "$started" || fail_to_start
-    note_problem "PostgreSQL does not start with the parameters, and runs with the former ones: $why."
+    note_problem "PostgreSQL does not start with the new parameters, and runs with the previous parameters: $why."
     record "$failed" && cp "$started" "$STATE/parameters" && configure || fail_to_write
     start_without_network "$@" || fail_to_start
   fi
@@ -177,7 +177,8 @@ apply() {
   reload_safely || { note_problem "$why" && return 1; }
   pending=$(ask_parameters pending) && refused=$(ask_parameters refused) || return 1
   if [ -n "$refused" ]; then
-    note_problem "PostgreSQL does not apply $(printf '%s' "$refused" | tr '\n' ' '); its log says why."
+    refused=$(printf '%s' "$refused" | tr '\n' ' ')
+    note_problem "PostgreSQL does not apply $refused; its log says why."
     configure && reload || return 1
   fi
   record_reload $pending || return 1 # the names have no spaces

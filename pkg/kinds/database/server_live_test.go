@@ -286,8 +286,8 @@ func TestServerThatDoesNotStartFallsBack(t *testing.T) {
 	s.change(t, setting(map[string]v1alpha1.ParameterValue{"wal_level": "minimal", "max_wal_senders": "10"}))
 	s.wants(t, "select current_setting('wal_level') || current_setting('work_mem')", "replica5MB")
 	problem := s.ask(t, "select current_setting('windlass.problem')")
-	if !strings.Contains(problem, "PostgreSQL does not start with the parameters, and runs with the former ones: WAL "+
-		"streaming (max_wal_senders > 0) requires wal_level") {
+	if !strings.Contains(problem, "PostgreSQL does not start with the new parameters, and runs with the previous "+
+		"parameters: WAL streaming (max_wal_senders > 0) requires wal_level") {
 		t.Errorf("the problem is %q", problem)
 	}
 	s.change(t, setting(map[string]v1alpha1.ParameterValue{"max_wal_senders": "0"}))

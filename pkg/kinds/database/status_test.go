@@ -64,7 +64,7 @@ func TestSummaryOf(t *testing.T) {
 	}{
 		"a Database with a ready Pod of the newest template is Ready": {
 			set:  appsv1.StatefulSetStatus{ObservedGeneration: 2, UpdatedReplicas: 1, ReadyReplicas: 1},
-			want: "Ready Available: PostgreSQL takes connections.",
+			want: "Ready Available: PostgreSQL accepts connections.",
 		},
 		"a Database whose StatefulSet has an outdated status is Deploying": {
 			set: appsv1.StatefulSetStatus{
@@ -80,7 +80,7 @@ func TestSummaryOf(t *testing.T) {
 		},
 		"a Pod that is unschedulable for a minute is reported": {
 			pod: unschedulable(time.Minute), want: "Deploying Unschedulable: Pod shop-0 does not start: the scheduler found " +
-				"no node for it. See `kubectl describe pod -n default shop-0`. The scheduler says: no room.",
+				"no node for the Pod. See `kubectl describe pod -n default shop-0`. The scheduler says: no room.",
 		},
 		"a Database whose image cannot be pulled is Failed": {
 			pod: new(blocked("ErrImagePull")),
@@ -129,8 +129,8 @@ func TestGrowingVolumeSetsProgressing(t *testing.T) {
 	set := &appsv1.StatefulSet{Status: appsv1.StatefulSetStatus{UpdatedReplicas: 1, ReadyReplicas: 1}}
 	setProgress(&scope{db: db, statefulSet: set, claim: claim}, time.Now())
 	controllertest.Equal(t, "conditions", []string{
-		"Progressing=True StorageGrowing: The volume grows from 1Gi to 2Gi; see `kubectl describe pvc -n " +
-			"default shop`.", "Ready=True Available: PostgreSQL takes connections.",
+		"Progressing=True StorageGrowing: The volume grows from 1Gi to 2Gi. See `kubectl describe pvc -n default " +
+			"shop`.", "Ready=True Available: PostgreSQL accepts connections.",
 	}, controllertest.Conditions(db))
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseReady, db.Status.Phase)
 }

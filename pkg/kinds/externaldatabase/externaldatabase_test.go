@@ -82,7 +82,7 @@ func TestReconcileExternalDatabase(t *testing.T) {
 		},
 		"reports a missing database and does not create it again": {
 			db: example(known), secrets: both, calls: checked, writes: []string{updateStatus},
-			phase: "Failed", reason: "DatabaseGone", id: "1/2", err: `database "orders" (1/2) was not found`,
+			phase: "Failed", reason: "DatabaseGone", id: "1/2", err: `Database "orders" (1/2) was not found`,
 		},
 		"removes the ID of a missing database before it creates a requested one": {
 			db: example(known, recreated("1/2")), secrets: both, calls: checked, writes: []string{updateStatus},
@@ -90,7 +90,7 @@ func TestReconcileExternalDatabase(t *testing.T) {
 		},
 		"ignores a recreate annotation with another ID": {
 			db: example(known, recreated("1/1")), secrets: both, calls: checked, writes: []string{updateStatus},
-			phase: "Failed", reason: "DatabaseGone", id: "1/2", err: `database "orders" (1/2) was not found`,
+			phase: "Failed", reason: "DatabaseGone", id: "1/2", err: `Database "orders" (1/2) was not found`,
 		},
 		"records the new ID of a database that moved with its server": {
 			db: example(known), secrets: both, server: &fakeServer{found: postgresql.Found{ID: "5/6", Current: true}},
@@ -103,7 +103,7 @@ func TestReconcileExternalDatabase(t *testing.T) {
 		},
 		"rejects an empty connection Secret": {
 			db: example(), secrets: []runtime.Object{connectionSecret(withoutData)}, writes: []string{updateStatus},
-			phase: "Failed", reason: "InvalidConnectionSecret", err: "connection Secret server is invalid",
+			phase: "Failed", reason: "InvalidConnectionSecret", err: "Connection Secret server is invalid",
 		},
 		"does not change a Secret that it does not own": {
 			db: example(), secrets: []runtime.Object{
@@ -182,7 +182,7 @@ func TestServerErrorSetsConditions(t *testing.T) {
 		},
 		postgresql.Forbidden: {reason: "HostNotAllowed", phase: "Failed", stalled: true, message: "administrator"},
 		postgresql.Untrusted: {
-			reason: "ServerNotTrusted", phase: "Failed", stalled: true, message: "in Secret server, set ca",
+			reason: "ServerNotTrusted", phase: "Failed", stalled: true, message: "In Secret server, set ca",
 		},
 		postgresql.Unverified: {reason: reasonUntrusted, phase: "Failed", stalled: true, message: "set sslmode to"},
 		postgresql.Refused: {
@@ -190,10 +190,10 @@ func TestServerErrorSetsConditions(t *testing.T) {
 		},
 		postgresql.Denied: {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "CREATEROLE and CREATEDB"},
 		postgresql.Uninherited: {
-			reason: "PermissionDenied", phase: "Failed", stalled: true, message: "set INHERIT on the role in Secret server",
+			reason: "PermissionDenied", phase: "Failed", stalled: true, message: "Set INHERIT on the role in Secret server",
 		},
 		postgresql.Unlisted: {
-			reason: "PermissionDenied", phase: "Failed", stalled: true, message: "ask a superuser of the server to " +
+			reason: "PermissionDenied", phase: "Failed", stalled: true, message: "Ask a superuser of the server to " +
 				"create the extension",
 		},
 		postgresql.Taken: {
@@ -207,7 +207,7 @@ func TestServerErrorSetsConditions(t *testing.T) {
 			message: "kubectl -n default annotate externaldatabase shop windlass.dev/rotate-credentials=handed-over --overwrite",
 		},
 		postgresql.Replaced: {reason: "ServerReplaced", phase: "Failed", stalled: true, message: "Retain"},
-		postgresql.Rejected: {reason: "Rejected", phase: "Failed", stalled: true, message: "change the spec"},
+		postgresql.Rejected: {reason: "Rejected", phase: "Failed", stalled: true, message: "Change the spec"},
 	} {
 		t.Run(string(class), func(t *testing.T) {
 			f := newFixture(t, &fakeServer{exists: conflictOf(class)}, example(known), connectionSecret(), createdSecret(t))

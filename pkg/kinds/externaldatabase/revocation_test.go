@@ -84,28 +84,27 @@ func TestHandedOverRoleKeepsPasswordUntilRotation(t *testing.T) {
 }
 
 func TestAdviceDependsOnConflict(t *testing.T) {
-	const otherNames, other = "failed; create an ExternalDatabase with ", "another spec.databaseName"
+	const otherNames, other = "failed. Create an ExternalDatabase with ", "another spec.databaseName"
 	for want, err := range map[string]struct {
 		class    postgresql.Class
 		conflict postgresql.Conflict
 	}{
-		otherNames + "another spec.owner instead": {postgresql.Taken, postgresql.Conflict{Role: true}},
-		otherNames + other + " instead":           {postgresql.Taken, postgresql.Conflict{Database: true}},
-		otherNames + "another spec.owner and " + other + " instead": {
+		otherNames + "another spec.owner instead.": {postgresql.Taken, postgresql.Conflict{Role: true}},
+		otherNames + other + " instead.":           {postgresql.Taken, postgresql.Conflict{Database: true}},
+		otherNames + "another spec.owner and " + other + " instead.": {
 			postgresql.Taken, postgresql.Conflict{Role: true, Database: true},
 		},
-		otherNames + other + `, or with spec.owner: "le\"gacy" instead`: {
+		otherNames + other + `, or with spec.owner: "le\"gacy" instead.`: {
 			postgresql.Taken, postgresql.Conflict{Database: true, DatabaseOwner: `le"gacy`},
 		},
-		`failed; ask a superuser of the server to run: ALTER ROLE "clerk" NOREPLICATION`: {
+		`failed. Ask a superuser of the server to run: ALTER ROLE "clerk" NOREPLICATION`: {
 			postgresql.Protected, postgresql.Conflict{Role: true, Remedy: `ALTER ROLE "clerk" NOREPLICATION`},
 		},
-		"failed; the operator does not change this role: for a login of its own, run: kubectl -n default annotate " +
-			"externaldatabase shop windlass.dev/rotate-credentials=handed-over --overwrite; role \"clerk\" can then " +
-			"no longer log " +
-			"in after the grace period; or, to use this role, ask the administrator of the server to set a new " +
-			"password and to " +
-			"run: ALTER ROLE \"clerk\" LOGIN; then put the password into Secret shop-credentials, key password": {
+		"failed. The operator does not change this role. To use a new login instead of this role, run `kubectl -n default " +
+			"annotate externaldatabase shop windlass.dev/rotate-credentials=handed-over --overwrite`; role \"clerk\" can then " +
+			"no longer log in after the grace period. To keep using this role, ask the administrator of the server to set a " +
+			"new password and to run: ALTER ROLE \"clerk\" LOGIN; then put the password into Secret shop-credentials, key " +
+			"password.": {
 			postgresql.Kept, postgresql.Conflict{Remedy: `ALTER ROLE "clerk" LOGIN`},
 		},
 	} {

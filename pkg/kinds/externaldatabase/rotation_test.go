@@ -132,7 +132,7 @@ func (f *fixture) statusIs(want v1alpha1.CredentialsStatus) {
 
 func TestStepsOfRotation(t *testing.T) {
 	created := createdSecret(t)
-	const advice = `role "clerk" has REPLICATION; ask a superuser of the server to run: ALTER ROLE "clerk" NOREPLICATION`
+	const advice = `role "clerk" has REPLICATION. Ask a superuser of the server to run: ALTER ROLE "clerk" NOREPLICATION`
 	protected := postgresql.NewConflict(postgresql.Protected,
 		postgresql.Conflict{Role: true, Remedy: `ALTER ROLE "clerk" NOREPLICATION`}, `role "clerk" has REPLICATION`)
 	day, refused := 24*time.Hour, postgresql.NewError(postgresql.Refused, "no line in pg_hba.conf")
@@ -208,7 +208,7 @@ func TestStepsOfRotation(t *testing.T) {
 			created: day, rotated: time.Hour, login: "clerk-login1",
 			server: &fakeServer{found: formerWorks().found, retired: protected},
 			calls:  []string{"retire beside clerk-login1"}, former: "clerk",
-			waitingFor: "cannot be retired: " + advice + ". While it works", events: []string{"Warning RotationBlocked"},
+			waitingFor: "cannot be retired: " + advice + ". The next rotation", events: []string{"Warning RotationBlocked"},
 			requeueAfter: 5 * time.Minute,
 		},
 		"a lost connection is retried soon": {

@@ -48,8 +48,8 @@ func TestReconcileNamespace(t *testing.T) {
 		"the creation of the namespace is forbidden": {
 			err:    apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shops", fmt.Errorf("no right")),
 			writes: []string{"create namespaces shops", updateStatus}, status: waiting, phase: v1alpha1.PlatformFailed,
-			ready: `Ready=False Forbidden: creating Namespace shops: namespaces "shops" is forbidden: no right; ` +
-				`create it yourself, or allow the service account of the operator to create it`,
+			ready: `Ready=False Forbidden: Creating Namespace shops failed: namespaces "shops" is forbidden: no right. ` +
+				`Create the namespace yourself, or allow the service account of the operator to create namespaces.`,
 		},
 		"the namespace is being deleted": {
 			cached: terminatingNamespace(), writes: []string{updateStatus}, status: waiting, phase: v1alpha1.PlatformPending,
@@ -124,10 +124,10 @@ func TestReconcileCreatesComponentsInRecreatedNamespace(t *testing.T) {
 func TestReconcileRejectsSystemNamespaces(t *testing.T) {
 	for name, c := range map[string]struct{ namespace, ready string }{
 		"the namespace belongs to Kubernetes": {
-			"kube-system", "Ready=False NamespaceNotAllowed: namespace kube-system belongs to Kubernetes",
+			"kube-system", "Ready=False NamespaceNotAllowed: Namespace kube-system belongs to Kubernetes",
 		},
 		"the namespace belongs to the operator": {
-			"operators", "Ready=False NamespaceNotAllowed: namespace operators belongs to the operator",
+			"operators", "Ready=False NamespaceNotAllowed: Namespace operators belongs to the operator",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -67,8 +67,8 @@ func TestReconcilePlatform(t *testing.T) {
 				reported("web", "App", v1alpha1.Managed, "Ready", "Available"),
 				reported("db", "Database", v1alpha1.Managed, "Ready", "Available"),
 			},
-			phase: v1alpha1.PlatformReady, ready: "Ready=True ComponentsReady: Every Managed component is Ready, and " +
-				"every Removed one is gone.",
+			phase: v1alpha1.PlatformReady, ready: "Ready=True ComponentsReady: Every Managed component is Ready, and every " +
+				"Removed component is deleted.",
 		},
 		"a changed child is not Ready until it reports its status": {
 			spec:     spec{app("web")},
@@ -292,7 +292,7 @@ func TestFinalizeReportsFailedDeletionOfComponent(t *testing.T) {
 		"an error of the API server": {errors.New("etcd is full"), "Degraded=True ReconcileError: ", "component web: "},
 		"a policy": {
 			apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", errors.New("locked by a policy")),
-			"Degraded=True Forbidden: ", "locked by a policy; ask the administrator of namespace shops",
+			"Degraded=True Forbidden: ", "locked by a policy. Ask the administrator of namespace shops",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -324,8 +324,8 @@ func TestComponentErrorSetsStatus(t *testing.T) {
 			err: apierrors.NewForbidden(apps, "shop-web", fmt.Errorf("no right")), reason: reasonForbidden,
 			phase: v1alpha1.PlatformFailed,
 			ready: `Ready=False Forbidden: component web: creating App shops/shop-web: apps.windlass.dev "shop-web" ` +
-				`is forbidden: no right; ask the administrator of namespace shops to grant the operator's service ` +
-				`account the permission, or to change the quota or the admission policy that forbids the request`,
+				`is forbidden: no right. Ask the administrator of namespace shops to grant the permission to the service ` +
+				`account of the operator, or to change the quota or the admission policy that forbids the request.`,
 		},
 		"the namespace is being deleted, which the cache has not observed": {
 			err: terminating(), reason: reasonTerminating, phase: v1alpha1.PlatformDeploying,

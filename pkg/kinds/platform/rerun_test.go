@@ -161,8 +161,8 @@ func TestRunningTaskIsNotDeleted(t *testing.T) {
 	f := newRelease(t, startedAt)
 	containsInOrder(t, f.settle())
 	controllertest.Equal(t, "message",
-		"The spec has changed, but At shop-job still runs with its former spec. After its command has ended, the "+
-			"operator creates the At again. To end the command now, delete the At.", f.message("job"))
+		"The spec has changed, but At shop-job still runs with its previous spec. After its command has ended, the "+
+			"operator creates the At again. To stop the command now, delete the At.", f.message("job"))
 	f.checkCondition("Progressing=True ComponentsNotReady")
 	f.changeJob(doneAt(0))
 	containsInOrder(t, f.settle(), deleteJob, createJob)
@@ -173,7 +173,7 @@ func TestRunningTaskThatDoesNotStartSaysWhy(t *testing.T) {
 	f := newRelease(t, startedAt, stalled)
 	containsInOrder(t, f.settle())
 	message := f.message("job")
-	if !strings.HasSuffix(message, "To end the command now, delete the At. Its condition Ready says: It runs.") {
+	if !strings.HasSuffix(message, "To stop the command now, delete the At. Its condition Ready says: It runs.") {
 		t.Errorf("the message is %q", message)
 	}
 }

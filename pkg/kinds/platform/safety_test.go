@@ -238,7 +238,7 @@ func TestFinalizeReportsDegradedComponent(t *testing.T) {
 	f.addChild(database("db"), degraded, deleting)
 	f.delete()
 	f.Reconcile()
-	f.checkCondition("Degraded=True ComponentDegraded: Look at db. Removing components: 1 left.")
+	f.checkCondition("Degraded=True ComponentDegraded: Components with a problem: db. Removing components: 1 left.")
 }
 
 // TestReconcileDelaysRetryOfRefusedDeletionsOfSameName has a component whose kind has changed.
@@ -260,7 +260,7 @@ func TestReconcileDelaysRetryOfRefusedDeletionsOfSameName(t *testing.T) {
 func TestEmptyPlatformReportsTerminatingNamespace(t *testing.T) {
 	f := newFixture(t, example(), terminatingNamespace())
 	f.Reconcile()
-	f.checkCondition("Progressing=True ComponentsNotReady: Not ready.")
+	f.checkCondition("Progressing=True ComponentsNotReady: The Platform is not Ready.")
 	f.checkCondition("Ready=False NamespaceTerminating")
 }
 

@@ -183,15 +183,15 @@ func TestReconcileRejectsInvalidSpec(t *testing.T) {
 	}{
 		"components depend on each other in a cycle": {
 			[]v1alpha1.PlatformComponent{app("a", "b"), app("b", "c"), app("c", "a")},
-			"Ready=False DependencyCycle: components depend on each other in a cycle: a -> b -> c -> a;",
+			"Ready=False DependencyCycle: Components depend on each other in a cycle: a -> b -> c -> a.",
 		},
 		"a component depends on a component not listed": {
 			[]v1alpha1.PlatformComponent{app("a", "b")},
-			`Ready=False InvalidSpec: component "a" depends on unknown component "b"`,
+			`Ready=False InvalidSpec: Component "a" depends on "b", which is no component of this Platform.`,
 		},
 		"a component has no kind": {
 			[]v1alpha1.PlatformComponent{{Name: "a"}},
-			`Ready=False InvalidSpec: component "a" has none of the fields app, database, externalDatabase and at`,
+			`Ready=False InvalidSpec: Component "a" has none of the fields app, database, externalDatabase and at`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,7 +56,7 @@ func (s Store) Read(ctx context.Context) (StoredLayout, error) {
 	}
 	if live.Labels[OperatorLabel] != s.Operator {
 		return StoredLayout{},
-			fmt.Errorf("reading ConfigMap %s: %w: set the label %s=%s if the operator may overwrite it, or delete it",
+			fmt.Errorf("reading ConfigMap %s: %w: set the label %s=%s if the operator may overwrite this ConfigMap",
 				s.Name(), ErrForeign, OperatorLabel, s.Operator)
 	}
 	layout, err := layoutIn(live)

@@ -37,7 +37,8 @@ func (s *Source) reconcile(ctx context.Context) error {
 	}
 	config := conversion.Webhook.ClientConfig
 	if secret.Labels[managedByLabel] != managedBy {
-		return fmt.Errorf("the existing Secret %s/%s does not belong to Windlass, because it has no label %s=%s: delete it",
+		return fmt.Errorf("the existing Secret %s/%s does not belong to Windlass: set the label %s=%s if the operator may "+
+			"overwrite this Secret",
 			secret.Namespace, secret.Name, managedByLabel, managedBy)
 	}
 	now := s.options.Clock.Now()

@@ -99,8 +99,8 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 // webhook, the error wraps ErrForeign.
 func (s *Source) Ready() error {
 	if host := s.elsewhere.Load(); host != nil {
-		return fmt.Errorf("%w: CustomResourceDefinition %s names the host %s of the other installation; uninstall one of "+
-			"the two installations", ErrForeign, CRDName, *host)
+		return fmt.Errorf("%w: CustomResourceDefinition %s names the host %s of the other installation: only one "+
+			"installation can serve the webhook", ErrForeign, CRDName, *host)
 	}
 	certificate, err := s.GetCertificate(nil)
 	if err != nil {

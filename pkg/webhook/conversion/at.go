@@ -10,7 +10,8 @@ import (
 
 // errTooLarge is the error of a conversion to v1 that would lose fields, because the annotation does not contain these
 // fields.
-var errTooLarge = fmt.Errorf("the annotation %s could not hold the fields of v1: change or delete the object as v1",
+var errTooLarge = fmt.Errorf("the annotation %s cannot hold the fields of v1: use version v1 to change or delete the "+
+	"object",
 	Annotation)
 
 // renamed maps the phases of each version to the phases of the other version. It is its own inverse, so a round

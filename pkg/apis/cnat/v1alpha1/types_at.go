@@ -37,7 +37,7 @@ type AtSpec struct {
 // AtStatus is the observed state of an At. Except for phase, its fields are the same as in v1: after a
 // write as v1alpha1, the API server keeps only those fields of the stored status that this version has.
 //
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || oldSelf.phase == 'PENDING' || (oldSelf.phase == 'RUNNING' && self.phase == 'DONE')))",message="phase only goes forward: PENDING, RUNNING, DONE; to run the command again, delete the At and create it again"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || oldSelf.phase == 'PENDING' || (oldSelf.phase == 'RUNNING' && self.phase == 'DONE')))",message="phase only goes forward: PENDING, RUNNING, DONE; to run the command again, create another At"
 type AtStatus struct {
 	// phase is PENDING (the command waits for its scheduled time), RUNNING (the Pod exists, or is about
 	// to be created) or DONE (the command has ended, or will not be started).
@@ -108,8 +108,8 @@ type AtStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 249",optionalOldSelf=true,fieldPath=".metadata",message="the name may have at most 249 characters, because the Pod is called <name>-pod"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || has(self.status)",fieldPath=".status",message="status must not be removed"
-// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('PENDING') == 'PENDING' || self.spec.schedule == oldSelf.spec.schedule",fieldPath=".spec.schedule",message="schedule cannot be changed once the command has started; create another At, or delete this one and create it again"
-// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('PENDING') == 'PENDING' || self.spec.command == oldSelf.spec.command",fieldPath=".spec.command",message="command cannot be changed once the command has started; create another At, or delete this one and create it again"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('PENDING') == 'PENDING' || self.spec.schedule == oldSelf.spec.schedule",fieldPath=".spec.schedule",message="schedule cannot be changed once the command has started; create another At"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('PENDING') == 'PENDING' || self.spec.command == oldSelf.spec.command",fieldPath=".spec.command",message="command cannot be changed once the command has started; create another At"
 type At struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -24,7 +24,7 @@ const (
 // server that has them.
 //
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || has(self.owner) || !(self.databaseName.startsWith('pg_') || self.databaseName in ['public', 'none'])",optionalOldSelf=true,message="owner must be set, because a role cannot have the name of this database"
-// +kubebuilder:validation:XValidation:rule="has(self.owner) == has(oldSelf.owner) && (!has(self.owner) || self.owner == oldSelf.owner)",message="owner cannot be changed, because the operator does not hand over the objects of the former owner; create another ExternalDatabase, and copy the data with pg_dump and psql"
+// +kubebuilder:validation:XValidation:rule="has(self.owner) == has(oldSelf.owner) && (!has(self.owner) || self.owner == oldSelf.owner)",message="owner cannot be changed, because the operator does not hand over the objects of the previous owner; create another ExternalDatabase, and copy the data with pg_dump and psql"
 type ExternalDatabaseSpec struct {
 	// connectionSecretRef is a reference to the connection Secret, with which the operator connects to
 	// the server. Its role must be allowed to create roles and databases. The Secret has the keys host,
@@ -42,7 +42,7 @@ type ExternalDatabaseSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="databaseName cannot be changed, because the former database would stay on the server; create another ExternalDatabase, and copy the data with pg_dump and psql"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="databaseName cannot be changed, because the previous database would stay on the server; create another ExternalDatabase, and copy the data with pg_dump and psql"
 	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 63 && !self.matches('[[:cntrl:]]') && !(self in ['postgres', 'template0', 'template1'])",message="databaseName may have at most 63 bytes and no control characters, and must not be postgres, template0 or template1"
 	DatabaseName string `json:"databaseName"`
 

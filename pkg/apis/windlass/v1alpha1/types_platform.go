@@ -52,7 +52,7 @@ type PlatformSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="namespace cannot be changed, because the data of the components would stay in the former namespace; create another Platform"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="namespace cannot be changed, because the data of the components would stay in the previous namespace; create another Platform"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('kube-')",message="namespace must not begin with kube-, because these namespaces belong to Kubernetes"
 	Namespace string `json:"namespace"`
 

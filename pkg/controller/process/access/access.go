@@ -132,8 +132,8 @@ func (r *Reviewer) judge(request *http.Request) verdict {
 	if err != nil {
 		r.report(request.Context(), err)
 		return verdict{
-			http.StatusInternalServerError, "the API server did not say who may send this request; the log of the " +
-				"operator says why",
+			http.StatusInternalServerError, "the API server failed to authenticate or authorize this request; see the log of " +
+				"the operator",
 		}
 	}
 	if decided.status != http.StatusOK {
@@ -190,7 +190,7 @@ func (r *Reviewer) review(ctx context.Context, token string, asked question) (ve
 	if !may.Status.Allowed {
 		return verdict{
 			http.StatusForbidden,
-			fmt.Sprintf("user %q may not %s the path %q: a ClusterRole with this nonResourceURL allows it",
+			fmt.Sprintf("user %q may not %s the path %q: bind the user to a ClusterRole with this nonResourceURL",
 				user.Username, asked.verb, asked.path),
 		}, nil
 	}
@@ -207,6 +207,6 @@ func (r *Reviewer) report(ctx context.Context, err error) {
 	if apierrors.IsForbidden(err) {
 		advice = "bind the ClusterRole system:auth-delegator to the operator's service account"
 	}
-	klog.FromContext(ctx).Error(err, "Refusing requests for metrics, because their tokens cannot be checked", "advice",
+	klog.FromContext(ctx).Error(err, "Rejecting requests for metrics, because their tokens cannot be checked", "advice",
 		advice)
 }

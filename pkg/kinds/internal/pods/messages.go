@@ -11,9 +11,9 @@ const (
 	checkNode     = "Check the network and the configuration of the node."
 	readLog       = "Read the log of the container. Correct the image, the command, the environment or the limits."
 	correctSpec   = "Correct the spec, or what the message names, such as a key of a Secret."
-	partOfMessage = "Nothing to do: it is part of another message."
-	askWhoInjects = "ask whoever adds it to Pods, for example the administrator of a service mesh, " +
-		"to correct it or to leave out this Pod"
+	partOfMessage = "Nothing to do: this text is part of another message."
+	askWhoInjects = "ask whoever adds the container to Pods, for example the administrator of a service mesh, to " +
+		"correct the container or to exclude this Pod"
 )
 
 // Causes of ImagePullBackOff.
@@ -41,7 +41,7 @@ var (
 	messageKilled = Messages.Declare(ReasonCrashing, "the container exceeded its memory limit and was killed",
 		"Raise resources.limits.memory, or correct the program.")
 	messageCrashed       = Messages.Declare(ReasonCrashing, "the container ended with exit code {code}", readLog)
-	messageUnschedulable = Messages.Declare(ReasonUnschedulable, "the scheduler found no node for it",
+	messageUnschedulable = Messages.Declare(ReasonUnschedulable, "the scheduler found no node for the Pod",
 		"Lower resources.requests, or add a node.")
 	messageScheduler = Messages.Declare("", "The scheduler says: {message}.", partOfMessage)
 	messageLog       = Messages.Declare("", LogWords+"{line}", partOfMessage)
@@ -51,7 +51,8 @@ var (
 var (
 	messageInjected = Messages.Declare("",
 		"container {container} with image {image}, "+InjectedWords+", does not run: {problem}; "+askWhoInjects,
-		"Ask whoever adds the container, or keep it out of the namespace or of this object. `kubectl logs -c` shows its log.")
+		"Ask whoever adds the container, or exclude the namespace or this object. `kubectl logs -c` shows the log of the "+
+			"container.")
 	messageInitializing = Messages.Declare(ReasonInitializing,
 		"container {container} with image {image}, "+InjectedWords+", has run for more than {time}, "+
 			"and the other containers of the Pod wait for it; "+askWhoInjects,

@@ -156,7 +156,7 @@ func TestUnschedulablePodIsProblemAfterAMinute(t *testing.T) {
 	controllertest.Equal(t, "time until it can change", 40*time.Second, again)
 	found, again = pods.Unschedulable(pod(time.Minute), now)
 	controllertest.Equal(t, "problem after a minute", &pods.Problem{
-		Reason: "Unschedulable", Message: "the scheduler found no node for it",
+		Reason: "Unschedulable", Message: "the scheduler found no node for the Pod",
 		Words: "The scheduler says: 0/3 nodes are available.",
 	}, found)
 	controllertest.Equal(t, "time until it can change", 0, again)

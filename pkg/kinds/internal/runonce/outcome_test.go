@@ -178,7 +178,7 @@ func TestOutcomeOfCommandThatHasEnded(t *testing.T) {
 }
 
 func TestOutcomeOfCommandThatHasNotEnded(t *testing.T) {
-	const image, noNode = "the image tool:1 cannot be pulled", "the scheduler found no node for it"
+	const image, noNode = "the image tool:1 cannot be pulled", "the scheduler found no node for the Pod"
 	for _, c := range []struct {
 		name string
 		pod  *corev1.Pod
