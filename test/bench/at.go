@@ -25,7 +25,7 @@ var atSubject = subject{
 
 func atName(i int) string { return fmt.Sprintf("at-%05d", i) }
 
-// past is a time in the past, and never a time that the benchmark does not reach.
+// past is before every run of the benchmark, and never is after every run.
 var past, never = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (l *lab) createAt(ctx context.Context, i int, due time.Time) error {
@@ -39,12 +39,12 @@ func (l *lab) createAt(ctx context.Context, i int, due time.Time) error {
 // crowd is a measurement with Ats that are due at the same instant.
 type crowd struct {
 	Ats int
-	// Last is the time from that instant until the last Pod exists.
+	// Last is the time from the scheduled instant until the last Pod exists.
 	Last time.Duration
 }
 
-// dueTogether measures a contestant with Ats that are all due at the same instant. If instead is not nil,
-// instead does the work of the contestant from that instant on.
+// dueTogether measures a contestant with Ats that are all due at the same instant. If instead is not nil, it replaces
+// the contestant from that instant on.
 func (l *lab) dueTogether(ctx context.Context, dir string, c contestant, ats int, instead deputy) (crowd, error) {
 	result := crowd{Ats: ats}
 	late, err := l.waitedFor(ctx, dir, c, ats, 0, func(int) time.Duration { return 0 }, instead)
@@ -70,8 +70,8 @@ func (l lateness) percentile(p int) time.Duration {
 	return sorted[min(len(sorted)*p/100, len(sorted)-1)]
 }
 
-// manyAts is the number of Ats that are due one after the other, and perSecond how many are due in each
-// second.
+// manyAts is the number of Ats that are due one after the other, and perSecond is the number of Ats that are due in
+// each second.
 const manyAts, perSecond = 600, 10
 
 // dueInTurn measures the lateness of a contestant that also has idle Ats, which are not due.

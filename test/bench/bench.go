@@ -18,7 +18,7 @@ type options struct {
 	made, rest []int // numbers of Apps to create, and at rest
 	ats        []int
 	shared     []int
-	features   []bool // of the API server that the replicas use: whether it has ShardedListAndWatch
+	features   []bool // whether the API server of the replicas has ShardedListAndWatch
 	idle       int
 	out, docs  string
 	controller string
@@ -257,7 +257,7 @@ func (o *options) measureLateness(ctx context.Context) error {
 	return o.lab.wipe(ctx)
 }
 
-// measureRest measures starts without a change, and with one change.
+// measureRest measures contestants that start when Apps are at rest: without a change, and after one App was changed.
 func (o *options) measureRest(ctx context.Context) error {
 	o.results.Sizes, o.results.Restarts = map[string][]size{}, map[string][]restart{}
 	if err := o.lab.wipe(ctx); err != nil {

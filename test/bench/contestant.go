@@ -124,7 +124,7 @@ func (r *running) stop() time.Duration {
 
 func (r *running) cpu() (time.Duration, error) { return cpuOf(r.command.Process.Pid) }
 
-// get returns what a contestant serves.
+// get returns the body of a contestant's response for a path.
 func (r *running) get(ctx context.Context, path string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+path, nil)
 	if err != nil {

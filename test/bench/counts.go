@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// requests maps a verb and a resource to the number of requests that the API server has received. Requests that the
-// API server has refused count separately.
+// requests maps a verb and a resource to the number of requests that the API server has received. Requests that the API
+// server has rejected count separately.
 type requests map[string]int
 
 // counter matches a line of the metric apiserver_request_total, with its labels and its value.

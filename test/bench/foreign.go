@@ -14,8 +14,8 @@ import (
 // burden is the cost of objects that do not belong to the contestant.
 type burden struct {
 	Objects int
-	// Heap and Received are numbers of bytes with these objects. HeapWithout and ReceivedWithout are the
-	// numbers without these objects.
+	// Heap is the live heap, and Received is the amount of received data, both in bytes. HeapWithout and ReceivedWithout
+	// are the values without these objects.
 	Heap, HeapWithout         float64
 	Received, ReceivedWithout float64
 }

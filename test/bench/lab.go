@@ -73,7 +73,7 @@ func (l *lab) createNamespaces(ctx context.Context, n int, name func(i int) stri
 		}, metav1.CreateOptions{}); err != nil {
 			return err
 		}
-		// Without a ServiceAccount, the API server refuses Pods.
+		// Without a ServiceAccount, the API server rejects Pods.
 		_, err := l.kube.CoreV1().ServiceAccounts(name(i)).Create(ctx, &corev1.ServiceAccount{
 			ObjectMeta: metav1.ObjectMeta{Name: "default"},
 		}, metav1.CreateOptions{})

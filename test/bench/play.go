@@ -71,8 +71,8 @@ func newPlayer(config *rest.Config) (*player, error) {
 // version matches the field resourceVersion of an object in JSON.
 var version = regexp.MustCompile(`"resourceVersion":"\d+"`)
 
-// of returns the same write for the object a. The name and the UID of a must be as long as on the tape, so that
-// the protobuf encoding stays valid.
+// of returns w, a write of the tape, with the name, the namespace and the UID of the object a. The name and the UID of
+// a must be as long as on the tape, so that the protobuf encoding stays valid.
 func (t *tape) of(w write, a *metav1.PartialObjectMetadata) write {
 	change := strings.NewReplacer(t.subject.name(0), a.Name, t.subject.namespace(0), a.Namespace, t.UID, string(a.UID))
 	w.Path = change.Replace(w.Path)

@@ -17,8 +17,8 @@ import (
 // profileLength is the duration of a CPU profile.
 const profileLength = 20 * time.Second
 
-// profile stores a CPU profile of each contestant while it reconciles Apps, and its heap afterwards, for
-// go tool pprof. The results do not contain these turns.
+// profile stores two profiles of each contestant for go tool pprof: of its CPU time while it reconciles Apps, and of
+// its heap afterwards. The results do not contain these turns.
 func (o *options) profile(ctx context.Context) error {
 	apps := o.made[len(o.made)-1]
 	for _, c := range o.who {

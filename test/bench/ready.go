@@ -15,7 +15,7 @@ import (
 // readyApps is the number of Apps whose time until Ready is measured.
 const readyApps = 100
 
-// podComponents are the components without which no Pod becomes ready. A lab has none of them.
+// podComponents are the components that make Pods ready. A lab runs without these components.
 var podComponents = []string{"kube-controller-manager", "kube-scheduler", "kwok"}
 
 // readiness holds the times from the creation of each App until the App is Ready.
@@ -112,7 +112,7 @@ func (l *lab) readyAfter(ctx context.Context, i int, probe bool) (time.Duration,
 	}
 }
 
-// readyTable has the median times until Apps are Ready, in seconds.
+// readyTable returns a table of the median times until Apps are Ready, in seconds.
 func (r *results) readyTable() string {
 	rows := [][]string{{"", "with a readiness probe (s)", "without (s)"}}
 	for _, name := range names {

@@ -24,8 +24,8 @@ const floorName = "floor"
 //go:embed shards.md.tmpl
 var shardsText string
 
-// report writes benchmarks.md into the directory docs, and its plots and shards.md into docs/benchmarks. It leaves a
-// page as it is if its measurements were not taken.
+// report writes benchmarks.md into the directory docs, and its plots and shards.md into docs/benchmarks. It does not
+// change a page whose measurements were not taken.
 func (r *results) report(docs string) error {
 	parts := filepath.Join(docs, "benchmarks")
 	if err := os.MkdirAll(parts, 0o755); err != nil {
@@ -199,7 +199,7 @@ func (r *results) foreignTable() string {
 	return table(rows...)
 }
 
-// mostAtRest returns the largest number of Apps at rest, which the table of starts is about.
+// mostAtRest returns the largest number of Apps at rest. The table of starts is for this number.
 func (r *results) mostAtRest() (apps int) {
 	for _, s := range r.Restarts[names[0]] {
 		apps = max(apps, s.Apps)

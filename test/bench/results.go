@@ -26,10 +26,10 @@ type results struct {
 	Restarts map[string][]restart
 	Burdens  map[string]burden
 	Tape     []string
-	// Crowds are the results of Windlass, and CrowdFloors the results of the floor for as many Ats.
+	// Crowds are the results of Windlass, and CrowdFloors the results of the floor for the same numbers of Ats.
 	Crowds, CrowdFloors []crowd
 	Lateness            []lateness
-	// Sharings has the results of replicas that share the Apps, and of a single one.
+	// Sharings has the results of replicas that share the Apps, and of a single replica.
 	Sharings []sharing
 	// Ready has the times until Apps are Ready.
 	Ready map[string][]readiness

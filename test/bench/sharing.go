@@ -22,11 +22,11 @@ import (
 const (
 	tenants, crowded = 200, 10
 	sharers, shards  = 4, 12
-	// burst says which Apps change: every seventh. The number has no factor in common with the numbers of
-	// namespaces, so that Apps of all of them change.
+	// burst is the distance between changed Apps: every seventh App changes. Because burst has no factor in common with
+	// the numbers of namespaces, Apps in all namespaces change.
 	burst = 7
-	// pace is the time between two changes. It leaves time at rest on two cores. Several replicas on a busy machine
-	// hinder each other, which would increase their CPU time.
+	// pace is the time between two changes. It is long enough that two cores are sometimes idle. On a busy machine,
+	// several replicas would slow each other down, and their CPU time would increase.
 	pace = 20 * time.Millisecond
 )
 
@@ -35,13 +35,13 @@ func tenant(i int) string {
 	n := i / 2 % crowded * (tenants / crowded)
 	if i%2 == 1 {
 		n = i / 2 % (tenants - crowded)
-		n += n/(tenants/crowded-1) + 1 // passes over the crowded namespaces
+		n += n/(tenants/crowded-1) + 1 // skips the crowded namespaces
 	}
 	return fmt.Sprintf("tenant-%03d", n)
 }
 
-// measureSharing measures replicas that share the Apps, and a single replica. They have an API server of their own,
-// whose features change.
+// measureSharing measures replicas that share the Apps, and a single replica. The replicas have an API server of their
+// own, because measureSharing changes the features of this API server.
 func (o *options) measureSharing(ctx context.Context) error {
 	o.results.Sharings = slices.DeleteFunc(o.results.Sharings, func(s sharing) bool {
 		return slices.Contains(o.features, s.Served) && slices.Contains(o.shared, s.Apps)
@@ -146,7 +146,7 @@ func (m *member) leave() {
 	m.close()
 }
 
-// share measures replicas that carry out a burst of changes.
+// share measures replicas during a burst of changes.
 func (l *lab) share(ctx context.Context, dir, out string, c contestant, s *sharing) error {
 	replicas := len(s.Replicas)
 	flags := []string{"--leader-elect", "--leader-election-namespace=" + namespace(0)}
@@ -196,7 +196,8 @@ func allWork(ctx context.Context, members []*member) error {
 	})
 }
 
-// allIdle waits for all members concurrently, so that it takes as long for several as for one.
+// allIdle waits until all members are idle. It waits concurrently, so that the wait for several members takes as long
+// as for one member.
 func allIdle(ctx context.Context, members []*member) error {
 	errs := make([]error, len(members))
 	var waits sync.WaitGroup
@@ -207,7 +208,7 @@ func allIdle(ctx context.Context, members []*member) error {
 	return errors.Join(errs...)
 }
 
-// burst changes Apps, and measures what that costs the replicas.
+// burst changes Apps, and measures the cost for the replicas.
 func (l *lab) burst(ctx context.Context, s *sharing, members []*member) error {
 	if s.Turn == 0 {
 		if err := measureAtRest(ctx, s, members); err != nil {
@@ -261,7 +262,7 @@ func (l *lab) burst(ctx context.Context, s *sharing, members []*member) error {
 	return nil
 }
 
-// measureAtRest measures what replicas need in a minute without changes.
+// measureAtRest measures the requests and the CPU time of replicas in a minute without changes.
 func measureAtRest(ctx context.Context, s *sharing, members []*member) error {
 	for i, m := range members {
 		used, err := m.cpu()

@@ -12,7 +12,7 @@ type sharing struct {
 	Apps int
 	// Served says that the API server has the feature ShardedListAndWatch.
 	Served bool
-	// Turn is the number of the turn, from 0. In each turn, a single replica and several ones are measured.
+	// Turn is the number of the turn, from 0. In each turn, a single replica and several replicas are measured.
 	Turn int
 	// Replicas has the figures of each replica. A single replica has no shards.
 	Replicas []sharer
@@ -91,7 +91,7 @@ func (r *results) sharingsOf(apps int, served bool, replicas int) (all sharings)
 	return all
 }
 
-// sharingTable compares replicas that share the Apps with a single one.
+// sharingTable returns a table that compares replicas that share the Apps with a single replica.
 func (r *results) sharingTable() string {
 	rows := [][]string{{
 		"Apps", "feature", "replicas", "heap of the largest replica", "ratio", "bytes from watches, largest replica", "ratio",

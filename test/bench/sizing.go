@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// objectsPerApp is the number of objects that an App in the measurements consists of: itself and its children.
+// objectsPerApp is the number of objects of each measured App: the App itself and its children.
 const objectsPerApp = 5
 
-// projected is a number of Apps that is not measured.
+// projected is the number of Apps in the projection of sizingTable. It is not measured.
 const projected = 100_000
 
-// sizingTable says what an operator needs that starts when a number of Apps is at rest. Its last row is a projection
-// from the slopes of the other rows.
+// sizingTable returns a table of the memory and the CPU time that an operator needs when it starts with a number of
+// Apps at rest. The last row is a projection from the slopes of the other rows.
 func (r *results) sizingTable() string {
 	rows := [][]string{
 		{

@@ -92,7 +92,7 @@ func openGateway(
 	}
 	g := &gateway{kubeconfig: filepath.Join(dir, "gateway.kubeconfig"),
 		server: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body) // it fails if the client hangs up
+			body, _ := io.ReadAll(r.Body) // it fails if the client closes the connection
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			listen(r, body)
 			proxy.ServeHTTP(w, r)

@@ -112,7 +112,7 @@ func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 	}
 }
 
-// TestCrashLoopCostsFewStatusWrites watches an App whose container crashes again and again with another log each time.
+// TestCrashLoopCostsFewStatusWrites watches an App whose container crashes repeatedly, each time with a different log.
 func TestCrashLoopCostsFewStatusWrites(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
@@ -188,8 +188,8 @@ func TestRolloutUndoIsChangedBackWithWarning(t *testing.T) {
 	}
 }
 
-// TestAppWaitsUntilItsDatabaseIsReady creates an App and its Database together. Its first Pod
-// is created when the Database is Ready.
+// TestAppWaitsUntilItsDatabaseIsReady creates an App and its Database together, and checks that the first Pod of the
+// App is created after the Database is Ready.
 func TestAppWaitsUntilItsDatabaseIsReady(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)

@@ -131,7 +131,8 @@ func TestAtWhoseStartingDeadlineHasPassedNeverRuns(t *testing.T) {
 	}
 }
 
-// TestAtReportsImagePullFailure checks that the reason is there while the At runs, and after its deadline.
+// TestAtReportsImagePullFailure checks that the status has the reason of the failure while the At runs, and also after
+// its deadline.
 func TestAtReportsImagePullFailure(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)

@@ -39,7 +39,7 @@ func (d *database) keepSecret(t *testing.T) string {
 	return secret.Name
 }
 
-// wantRefused fails the test unless the server refuses the credentials in a Secret.
+// wantRefused fails the test unless the server rejects the credentials in a Secret.
 func (d *database) wantRefused(t *testing.T, secret string) {
 	t.Helper()
 	if got, failed := d.query(t, secret, "select 1"); !failed || !strings.Contains(got, "password authentication failed") {
@@ -131,11 +131,11 @@ func TestRefusedParameterLeavesServerRunning(t *testing.T) {
 	}
 }
 
-// attempts counts what the clients of an App print.
+// attempts counts the successful and failed logins that the Pods of an App print.
 type attempts struct {
 	sync.Mutex
 	ok, failed int
-	lines      []string // of the failed ones
+	lines      []string // of the failed logins
 }
 
 // follow reads the logs of all Pods of an App until the test ends. Each line that does not begin with "ok" is a
@@ -183,7 +183,7 @@ func (a *attempts) add(line string) {
 	a.lines = append(a.lines, line)
 }
 
-// passed waits until the clients have logged in so often again, and fails the test if a login failed.
+// passed waits for the given number of further logins, and fails the test if a login failed.
 func (a *attempts) passed(t *testing.T, when string, more int) {
 	t.Helper()
 	a.Lock()
@@ -202,7 +202,7 @@ func (a *attempts) passed(t *testing.T, when string, more int) {
 	t.Logf("%s: %d connections, 0 failed", when, a.ok)
 }
 
-// client logs in again and again, and writes a row each time. It ends between two logins.
+// client logs in repeatedly, and inserts a row after each login. After SIGTERM, it ends between two logins.
 const client = `
 trap 'exit 0' TERM
 while :; do
@@ -210,7 +210,7 @@ while :; do
   echo ok || echo "failed:" $out
 done`
 
-// TestRotationAndReloadUnderApp rotates the credentials, and changes a parameter, under an App whose Pods log in as
+// TestRotationAndReloadUnderApp rotates the credentials, and changes a parameter, while the Pods of an App log in as
 // fast as they can.
 func TestRotationAndReloadUnderApp(t *testing.T) {
 	t.Parallel()

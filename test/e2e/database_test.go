@@ -43,7 +43,7 @@ func newDatabase(t *testing.T) *database {
 	return d
 }
 
-// ready waits until PostgreSQL takes connections, and has applied the newest spec.
+// ready waits until PostgreSQL accepts connections, and has applied the newest spec.
 func (d *database) ready(t *testing.T) {
 	t.Helper()
 	here.DatabaseWith(t, d.namespace, "shop", "Ready with the newest settings", func(db *v1alpha1.Database) bool {

@@ -16,19 +16,21 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// installation is a way in which users install and remove the operator.
+// installation is a way to install and remove the operator.
 type installation interface {
 	// install installs the operator, or does nothing if it is installed. It returns when the operator is available.
 	install(ctx context.Context) error
 	// uninstall removes the operator, and waits until its Pods are gone. CRDs with objects may stay.
 	uninstall(ctx context.Context) error
-	// former returns how the release in a directory is installed over this one. An empty directory means this version.
+	// former returns the installation of the previous release in dir. If dir is empty, it returns an installation of this
+	// version.
 	former(dir string) (installation, error)
-	// forward upgrades from what former has installed to this version.
+	// forward upgrades the operator from the release of former to this version.
 	forward(ctx context.Context) error
 }
 
-// newInstallation returns the way that E2E_INSTALL names, and a function that removes its files.
+// newInstallation returns the installation that E2E_INSTALL names, and a function that removes the files of the
+// installation.
 func newInstallation() (installation, func(), error) {
 	root, err := framework.Root()
 	if err != nil {
@@ -67,12 +69,12 @@ func (m manifests) install(ctx context.Context) error {
 }
 
 func (m manifests) uninstall(ctx context.Context) error {
-	// The operator goes first: otherwise it could finish the deletions that follow before it ends.
+	// Delete the operator first, so that it cannot finish the following deletions.
 	if _, err := kubectl(ctx, "", "delete", "deployment", "windlass-controller", "-n", operatorNamespace,
 		"--ignore-not-found", "--cascade=foreground", "--timeout=120s"); err != nil {
 		return err
 	}
-	// CRDs whose objects have finalizers of the operator are not deleted before the operator is installed again.
+	// Do not wait for CRDs whose objects have finalizers of the operator. They stay until the operator is installed again.
 	if _, err := kubectl(ctx, "", "delete", "--ignore-not-found", "--wait=false", m.flag, m.path); err != nil {
 		return err
 	}

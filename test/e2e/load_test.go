@@ -84,7 +84,7 @@ func startClient(t *testing.T, namespace, name, address string) {
 	awaitPod(t, namespace, name, corev1.PodRunning)
 }
 
-// stopClient ends a client, and returns the number of its requests, and of those that failed.
+// stopClient ends a client, and returns the number of its requests, and the number of its failed requests.
 func stopClient(t *testing.T, namespace, name string) (sent, failed int) {
 	t.Helper()
 	if _, err := kubectl(t.Context(), "", "exec", "-n", namespace, name, "--", "touch", "/tmp/stop"); err != nil {

@@ -1,23 +1,24 @@
 //go:build e2e
 
-// Package e2e tests the operator as users install it, in the cluster that KUBECONFIG names. Pods really
-// run there.
+// Package e2e tests the operator as users install it, in the cluster that KUBECONFIG names. The cluster must have real
+// nodes, because the tests run commands in Pods.
 //
-//	E2E_INSTALL           how the operator is installed: artifacts, which is the default; or, from the
-//	                      files of a release in dist/, manifests or helm
-//	E2E_FROM              a directory with the files of a release, to which the operator is rolled back
-//	                      and from which it is upgraded; this version
+// Environment variables configure the tests. In this list, the default of a variable follows the semicolon.
+//
+//	E2E_INSTALL           how to install the operator: artifacts, or manifests or helm from the files of a release
+//	                      in dist/; artifacts
+//	E2E_FROM              a directory with the files of the release that the operator is rolled back to and upgraded
+//	                      from; this version
 //	E2E_CONTROLLER_IMAGE  the operator's image for artifacts; windlass-controller:latest
 //	E2E_IMAGE             an image with a shell that runs as root, for Ats; the operator's default
-//	E2E_APP_IMAGE         an image that serves HTTP on port 8080, does not run as root, and
-//	                      contains sh and cat; nginxinc/nginx-unprivileged:1.29
+//	E2E_APP_IMAGE         an image that serves HTTP on port 8080, does not run as root, and contains sh and cat;
+//	                      nginxinc/nginx-unprivileged:1.29
 //	E2E_POSTGRES_IMAGE    an image for Databases; the operator's default
-//	E2E_POSTGRES_VERSION  the major version of that image; 17
-//	E2E_PSQL_IMAGE        an image that contains psql and does not run as root;
-//	                      bitnamilegacy/postgresql:17
+//	E2E_POSTGRES_VERSION  the major version of E2E_POSTGRES_IMAGE; 17
+//	E2E_PSQL_IMAGE        an image that contains psql and does not run as root; bitnamilegacy/postgresql:17
 //
-// The tests install the operator and remove it at the end. They refuse to run in a cluster that has a
-// namespace windlass-system.
+// The tests install the operator and remove it at the end. They do not run in a cluster that has a namespace
+// windlass-system.
 package e2e
 
 import (

@@ -23,8 +23,8 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestOperatorServesMetricsToWhomRBACAllows scrapes as a Prometheus does: with the token of a service account, and with
-// the CA in the webhook's Secret.
+// TestOperatorServesMetricsToWhomRBACAllows scrapes the metrics like Prometheus: with the token of a ServiceAccount,
+// and with the CA in the webhook's Secret.
 func TestOperatorServesMetricsToWhomRBACAllows(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)
@@ -52,7 +52,7 @@ func TestOperatorServesMetricsToWhomRBACAllows(t *testing.T) {
 		_ = here.Kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), binding.Name, metav1.DeleteOptions{})
 	})
 	var metrics string
-	// a refusal is remembered for 10 s
+	// the operator caches a denial for 10 s
 	framework.Eventually(t, "the operator to serve its metrics", func(context.Context) (bool, error) {
 		var status int
 		status, metrics = get(t, client, pod, token)
@@ -72,7 +72,8 @@ func TestOperatorServesMetricsToWhomRBACAllows(t *testing.T) {
 
 var forwarded = regexp.MustCompile(`^Forwarding from (127\.0\.0\.1:\d+)`)
 
-// forward forwards a local port to the metrics of a replica, and returns their URL and a function that ends it.
+// forward forwards a local port to the metrics of a replica. It returns the URL of the metrics, and a function that
+// ends the forwarding.
 func forward(t *testing.T, pod string) (url string, end func()) {
 	t.Helper()
 	command, err := kubectlCommand(t.Context(), "port-forward", "-n", operatorNamespace, "pod/"+pod, ":8443")

@@ -14,7 +14,8 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestPlatformReleasesAppAfterItsTask corrects a task that failed, and then changes the task and its App together.
+// TestPlatformReleasesAppAfterItsTask corrects a failed task, and then changes the task and the App that depends on it
+// together.
 func TestPlatformReleasesAppAfterItsTask(t *testing.T) {
 	t.Parallel()
 	name := here.NewNamespace(t)

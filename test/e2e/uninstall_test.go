@@ -13,8 +13,8 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestOperatorThatIsInstalledAgainFinishesDeletions removes the operator before the objects whose finalizers it has to
-// remove. It is not parallel, because other tests need the operator.
+// TestOperatorThatIsInstalledAgainFinishesDeletions removes the operator before objects with finalizers of the
+// operator. It is not parallel, because other tests need the operator.
 func TestOperatorThatIsInstalledAgainFinishesDeletions(t *testing.T) {
 	name := here.NewNamespace(t)
 	here.CreatePlatform(t, name, v1alpha1.PlatformSpec{Namespace: name, Components: []v1alpha1.PlatformComponent{

@@ -15,8 +15,9 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// TestRollbackAndUpgradeReplaceNoPods goes back to the release in E2E_FROM, and upgrades to this version again: with
-// Helm by `helm rollback`. It is not parallel, because other tests need the operator.
+// TestRollbackAndUpgradeReplaceNoPods rolls back to the release in E2E_FROM, and upgrades to this version again. If
+// Helm installed the operator, the upgrade is a `helm rollback`. It is not parallel, because other tests need the
+// operator.
 func TestRollbackAndUpgradeReplaceNoPods(t *testing.T) {
 	namespace := here.NewNamespace(t)
 	former, err := operator.former(os.Getenv("E2E_FROM"))
@@ -50,7 +51,7 @@ func TestRollbackAndUpgradeReplaceNoPods(t *testing.T) {
 	if err := former.install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	here.Create(t, namespace, "then", "true", nil) // the former release reconciles
+	here.Create(t, namespace, "then", "true", nil) // to check that the previous release reconciles
 	here.InPhase(t, namespace, "then", v1.AtDone)
 	check("after the rollback")
 
@@ -71,7 +72,8 @@ func keep(all, of map[string]string) map[string]string {
 	return all
 }
 
-// podsOf returns the UID of each Pod that runs. A container that was started again changes the entry.
+// podsOf maps the name of each Pod to its UID and the IDs of its containers. A restart of a container changes the
+// entry.
 func podsOf(t *testing.T, namespace string) map[string]string {
 	t.Helper()
 	list, err := here.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
@@ -89,7 +91,7 @@ func podsOf(t *testing.T, namespace string) map[string]string {
 	return found
 }
 
-// statesOf returns the status of Ready of each object, and since when it has it.
+// statesOf returns the status and the last transition time of the condition Ready of each object.
 func statesOf(t *testing.T, namespace string) map[string]string {
 	t.Helper()
 	states := map[string]string{}

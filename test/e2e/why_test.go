@@ -14,7 +14,7 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestWhyExplainsPodsThatDoNotRun explains objects with bin/kubectl-windlass.
+// TestWhyExplainsPodsThatDoNotRun checks the output of `kubectl windlass why` for objects whose Pods do not run.
 func TestWhyExplainsPodsThatDoNotRun(t *testing.T) {
 	const app = "apiVersion: windlass.dev/v1alpha1\nkind: App\nmetadata: {name: web}\nspec: {image: '%s', %s}\n"
 	for name, c := range map[string]struct {

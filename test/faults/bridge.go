@@ -54,8 +54,8 @@ func newBridge(o *observer, senders int) *bridge {
 	return b
 }
 
-// do sends a call and returns the response. After a successful write, the history of the call, if there is one, has
-// the event of the write.
+// do sends a call and returns the response. After a successful write, do returns when the history of the call has the
+// event of the write.
 func (b *bridge) do(c call) response {
 	if c.history != nil {
 		c.history.setTime(time.Now())

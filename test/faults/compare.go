@@ -50,8 +50,8 @@ func withoutChecks(a, b []string) (both, withoutA, withoutB []string) {
 	return both, slices.DeleteFunc(slices.Clone(a), isRead), slices.DeleteFunc(slices.Clone(b), isRead)
 }
 
-// maskDifferences adds to masked the paths at which a has a scalar and b has another value. It leaves out fields that
-// only a or only b has, and lists of different lengths. path is the path of a and b.
+// maskDifferences adds to masked the paths at which a has a scalar and b has another value. It skips fields that only
+// one of a and b has, and lists of different lengths. path is the path of a and b.
 func maskDifferences(masked map[string]bool, path string, a, b any) {
 	switch a := a.(type) {
 	case map[string]any:
@@ -105,9 +105,9 @@ func (ref reference) maskValue(path string, value any) any {
 }
 
 // maxReconciles is how many reconciles of an object may write or fail in one interval after a fault. The limit is
-// higher for an object with many reconciles in the reference run: one more than in any interval there. A fault can
-// delay reconciles until the next interval, which may then have the reconciles of both intervals, and one more. After
-// a fault that a retry within seconds does not change, a periodic check may fail too, without a request.
+// higher for an object with more such reconciles in the reference run: the maximum of all intervals plus one, or the
+// sum of this interval and the previous interval plus one, because a fault can delay reconciles until the next
+// interval. After a permanent fault, one more reconcile may fail: a periodic check.
 const maxReconciles = 3
 
 // compare returns how the outcome of a plan differs from the reference, and the violations in the run of the plan.
@@ -132,8 +132,8 @@ func (ref reference) compare(o outcome, p plan) []string {
 }
 
 // restSlack and restAllowance limit the requests per hour at rest to restSlack times the rate of the reference run,
-// plus restAllowance. Rates differ because some periods of rest are short, and begin at any time between two periodic
-// checks.
+// plus restAllowance. Rates differ because some periods of rest are short, and because a period can begin at any time
+// between two periodic checks.
 const restSlack, restAllowance = 1.5, 6
 
 // compareCounts returns the objects whose counts differ from the reference by more than the allowance. verb says what

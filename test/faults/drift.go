@@ -33,8 +33,8 @@ type patchOperation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// driftFaults returns the faults in which a user changes a field that the operator sets in a child. It leaves out
-// excludedDrifts, and changes that the API server refuses or undoes in a dry run.
+// driftFaults returns the faults in which a user changes a field that the operator sets in a child. It skips
+// excludedDrifts, and changes that the API server rejects or undoes in a dry run.
 func (r *run) driftFaults(o *object) (faults []string) {
 	for _, fault := range r.fieldFaults(desiredState(o), "") {
 		fault = strings.Replace(fault, "-", "-"+r.dashedName(o)+":", 1)
@@ -62,8 +62,8 @@ func (r *run) driftFaults(o *object) (faults []string) {
 	return faults
 }
 
-// excludedDrifts are changes that the operator deliberately does not undo: users may change or remove a password and
-// enlarge a volume, and a claim without annotations does not name its Database.
+// excludedDrifts are changes that the operator deliberately does not undo. Users may change or remove a password, and
+// they may enlarge a volume. A claim without annotations does not name its Database.
 var excludedDrifts = []string{
 	fieldChanged + "-secrets-shop-credentials:/data/password",
 	fieldRemoved + "-secrets-shop-credentials:/data/password", fieldRemoved + "-secrets-shop-credentials:/data",
@@ -72,8 +72,8 @@ var excludedDrifts = []string{
 	fieldRemoved + "-persistentvolumeclaims-ns-db:/metadata/annotations",
 }
 
-// desiredState returns the fields that the operator sets in a child: the fields in the record, the annotation that
-// holds the record, and all of data or spec if the record does not have that field.
+// desiredState returns the fields that the operator sets in a child: the fields in the record, and the annotation that
+// holds the record. If the record has no field data or spec, desiredState returns the whole field of the child.
 func desiredState(o *object) map[string]any {
 	var all, desired map[string]any
 	if json.Unmarshal(o.raw, &all) != nil || json.Unmarshal([]byte(o.Annotations[recordAnnotation]), &desired) != nil {
@@ -166,7 +166,7 @@ func valueAt(value any, pointer string) any {
 	return value
 }
 
-// otherValues maps the name of a field that accepts only certain values to a valid value.
+// otherValues has a valid value for each field that accepts only certain values, by the name of the field.
 var otherValues = map[string]any{
 	"cpu": "250m", "memory": "32Mi", "type": "Localhost", "pathType": "Exact", "path": "/else", "mountPath": "/else",
 	"targetPort": 1234, "host": "else.example.com", "maxUnavailable": 2, "key": "else",

@@ -21,13 +21,13 @@ var nondeterministicFields = regexp.MustCompile(strings.Join([]string{
 	`^pods/[^.]+\.spec\.(volumes|containers\[0\]\.volumeMounts)\[0\]\.name$`, // the volume of the service account's token
 }, "|"))
 
-// exemptObjects returns the objects whose final state may differ from the reference, because the fault changes one of
-// them, and the operator deliberately does not repair it: users may delete or change the Pod of a command that has
-// ended, like the Pod of a finished Job. Its ConfigMap is garbage-collected with it.
+// exemptObjects returns the objects whose final state may differ from the reference, because the operator deliberately
+// does not undo the fault. For example, users may delete or change the Pod of a command that has ended, like the Pod of
+// a finished Job. The ConfigMap of the Pod is garbage-collected with the Pod.
 func (ref reference) exemptObjects(p plan) map[string]bool {
 	affected := p.affectedObject()
 	if p.scenario == "rollout-interrupted" && affected == "deployments/shop" {
-		// The command of the newest template has failed, and the former template is lost with its Deployment.
+		// The command of the newest template has failed, and the previous template is lost with its Deployment.
 		return map[string]bool{affected: true, "apps/shop": true, "services/shop": true, "poddisruptionbudgets/shop": true}
 	}
 	if slices.Contains(podLosses, p.fault) { // the invariant of the scenario checks the rest
@@ -44,7 +44,7 @@ func (ref reference) exemptObjects(p plan) map[string]bool {
 		}
 	}
 	if p.fault == objectDeleted+"-pods-task-pod" && strings.Contains(fmt.Sprint(ref.final["ats/task"]), "phase:Running") {
-		return ref.withDependents("ats/task") // a command whose Pod is deleted has failed
+		return ref.withDependents("ats/task") // the command fails when its Pod is deleted
 	}
 	pod, isPod := strings.CutPrefix(affected, "pods/")
 	at, app := strings.TrimSuffix(pod, "-pod"), strings.TrimSuffix(pod, "-before-rollout")
@@ -64,7 +64,7 @@ func (ref reference) exemptObjects(p plan) map[string]bool {
 func (ref reference) allowance(p plan) func(name string) (fewer, more int) {
 	affected := ref.dependents(p.affectedObject())
 	if set, ok := strings.CutPrefix(p.affectedObject(), "statefulsets/"); ok {
-		affected["pods/"+set+"-0"] = true // also if the final state has no Pod, because the Database is deleted
+		affected["pods/"+set+"-0"] = true // the final state may lack this Pod, because the scenario deletes the Database
 	}
 	return func(name string) (fewer, more int) {
 		switch {
@@ -75,8 +75,8 @@ func (ref reference) allowance(p plan) func(name string) (fewer, more int) {
 		case p.fault == early, p.fault == frozen, p.fault == dropped && strings.HasSuffix(p.scenario, "at-exceeds"):
 			return 1, 0
 		case p.fault == oldList && strings.Contains(p.scenario, "-early") && !hasDependencies(p, name):
-			// A process that starts with an old list takes a deleted object without a status for a new object. It
-			// creates children, and garbage collection deletes these children.
+			// A process that starts with an old list treats a deleted object without a status as a new object. The process
+			// creates children, and garbage collection deletes the children.
 			return 0, 1
 		case p.fault == oldList && name == "pods/"+runPodName:
 			// A process that starts with an old list creates a Pod with a scheduling gate. The Pod never runs.
@@ -91,14 +91,15 @@ func (ref reference) allowance(p plan) func(name string) (fewer, more int) {
 	}
 }
 
-// createsLatePod reports whether a process creates the Pod of an At that is done, because the process was suspended
-// before it sent the request. A POST cannot require a version of another object. The leader deletes the Pod at once.
+// createsLatePod reports whether a process creates the Pod of an At that is already done, because the process was
+// suspended before it sent the request. No precondition of a POST can require a version of the At. The leader deletes
+// the Pod at once.
 func (p plan) createsLatePod() bool {
 	return p.fault == leaseLost && strings.HasSuffix(p.scenario, "at-exceeds") && p.point == "create-pods-task-pod"
 }
 
 // hasDependencies reports whether an object is a Platform component with dependencies. The operator creates such a
-// component after its dependencies are Ready, and the Platform already has a status then.
+// component after its dependencies are Ready. At that time, the Platform already has a status.
 func hasDependencies(p plan, name string) bool {
 	resource, _, _ := strings.Cut(name, "/")
 	return p.scenario == "platform-early" && slices.Contains([]string{"apps", "externaldatabases", "ats"}, resource)

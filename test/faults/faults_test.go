@@ -24,8 +24,9 @@ var (
 	logs        = flag.String("faults.logs", "", "the directory for the logs of plans that fail")
 )
 
-// TestFaults runs a fortieth of the plans, or the plans that the flags select. A plan with a PostgreSQL server takes
-// seconds. By default, the test runs one of 160 such plans, in half of their scenarios.
+// TestFaults runs the plans that the flags select. By default, it runs one of 40 plans. Because a plan with a
+// PostgreSQL server takes seconds, it runs only one of 160 such plans, in half of the scenarios with a PostgreSQL
+// server.
 func TestFaults(t *testing.T) {
 	runner := newPlanRunner(harnessStarter(t), selectedScenarios(), *parallel)
 	runner.reportProgress = func(text string) { fmt.Println(text) }

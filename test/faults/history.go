@@ -16,7 +16,7 @@ type history struct {
 	events [][]event
 	newest map[types.UID]*object // the newest version of each object; nil after its deletion
 	now    time.Time             // the time in the bubble of the newest call
-	// deletionTimes has the times in the bubble at which objects were deleted that have finalizers.
+	// deletionTimes has the time in the bubble at which each object with finalizers was deleted.
 	deletionTimes map[types.UID]string
 }
 

@@ -152,8 +152,8 @@ func (i *injector) expectSecondProcess(p *process) {
 // overlap is the time for which two processes lead.
 const overlap = 5 * time.Second
 
-// advance takes the next step of a fault with several steps, and reports whether there was one. The run calls it when
-// all events are delivered and nothing is in progress.
+// advance takes the next step of a fault with several steps, and reports whether there was a step. The run calls
+// advance when all events are delivered and nothing is in progress.
 func (i *injector) advance(r *run) bool {
 	i.mu.Lock()
 	current, fault, first := i.stage, i.plan.fault, i.heldProcess
@@ -218,8 +218,8 @@ func (i *injector) deliver(r *run, s *stream, e event, id string) {
 	}
 }
 
-// killForOldList ends the processes after the last step of a plan with the fault oldList, so that the next process
-// gets an old list. It reports whether it did.
+// killForOldList ends the processes after the last step of a plan with the fault oldList, so that the next process gets
+// an old list. It reports whether it ended the processes.
 func (i *injector) killForOldList(r *run) bool {
 	if !i.reached || !i.lastStep || i.isOver() || i.plan.fault != oldList {
 		return false
@@ -241,7 +241,8 @@ func (i *injector) takeSnapshot() uint64 {
 	return newestVersion
 }
 
-// endAtRest ends or continues a fault that waits until everything is at rest. It reports whether there was one.
+// endAtRest ends or continues a fault that waits until everything is at rest. It reports whether there was such a
+// fault.
 func (i *injector) endAtRest(r *run) bool {
 	if !i.reached || i.isOver() {
 		return false

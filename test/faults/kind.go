@@ -12,10 +12,10 @@ import (
 type kind[S any] struct {
 	name, resource string
 	sql            bool
-	// pruningFields are the fields whose changes can delete a child. All changes of these fields have faults. Of
-	// other fields, only the first change has faults.
+	// pruningFields are the fields whose changes can delete a child. All changes of these fields have faults, but only the
+	// first change of any other field has faults.
 	pruningFields []string
-	// orphaned are the full names of objects that must still exist after the children were orphaned.
+	// orphaned are the full names of the objects that must exist after the children were orphaned.
 	orphaned []string
 	fullSpec func() S
 	// changes maps the JSON name of a field to changes of fullSpec.
@@ -42,7 +42,7 @@ func (k kind[S]) orphan(u *user) {
 	u.orphan(windlass, k.resource, k.object(u, k.fullSpec()).GetName())
 }
 
-// deleteIfExists deletes the object unless the fault has deleted it already.
+// deleteIfExists deletes the object, unless the fault has already deleted the object.
 func (k kind[S]) deleteIfExists(u *user) {
 	name := k.object(u, k.fullSpec()).GetName()
 	for _, o := range u.run.history.current() {
@@ -75,8 +75,8 @@ func (k kind[S]) driftScenario() scenario {
 	}
 }
 
-// scenarios returns the scenarios that App, Database, ExternalDatabase and Platform have: create, delete, delete and
-// create again, delete early, orphan, and change each field.
+// scenarios returns the scenarios that App, Database, ExternalDatabase and Platform have in common: create, delete,
+// delete and create again, delete early, orphan, and change each field.
 func (k kind[S]) scenarios() []scenario {
 	all := []scenario{
 		{name: k.name + "-create", sql: k.sql, steps: []step{k.create}},

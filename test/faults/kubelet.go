@@ -13,8 +13,8 @@ import (
 // The command endless never ends, and the command failing fails. Every other command succeeds at once.
 const endless, failing = "endless", "failing"
 
-// runPod takes a step of the kubelet for a Pod without a scheduling gate, and reports whether there was one: it starts
-// the containers, or ends those that have to end. Pods have no node here, so that a deletion has no grace period.
+// runPod takes a step of the kubelet for a Pod without a scheduling gate, and reports whether there was a step. A step
+// starts the containers, or ends containers. Pods have no node here, so a deletion has no grace period.
 func runPod(r *run, o *object) bool {
 	var pod corev1.Pod
 	if json.Unmarshal(o.raw, &pod) != nil || len(pod.Spec.Containers) == 0 || len(pod.Spec.SchedulingGates) > 0 {
@@ -88,7 +88,7 @@ func (r *run) report(o *object, pod *corev1.Pod, phase corev1.PodPhase, reason s
 	return r.patch(o, "status", map[string]any{"status": status})
 }
 
-// Ways in which a Pod is lost, which are also faults of a request.
+// Ways in which a Pod is lost. They are also faults of a request.
 const (
 	podDeleted = "pod-deleted" // a user deletes the Pod, and the kubelet ends its containers
 	podEvicted = "pod-evicted" // the eviction API deletes the Pod, as in a drain
@@ -98,13 +98,14 @@ const (
 
 var podLosses = []string{podDeleted, podEvicted, podForced, nodeLost}
 
-// nodeIsLost reports whether no kubelet reports the end of a Pod.
+// nodeIsLost reports whether the node of a Pod is lost, so that no kubelet reports the end of the Pod.
 func (r *run) nodeIsLost() bool {
 	return r.scenario.loss == podForced || r.scenario.loss == nodeLost || r.plan.fault == podForced ||
 		r.plan.fault == nodeLost
 }
 
-// losePod returns a step in which the Pods of commands are lost in the given way. A fault may have deleted them before.
+// losePod returns a step in which the Pods of commands are lost in the given way. The step skips Pods that a fault has
+// already deleted.
 func losePod(how string) step {
 	return func(u *user) {
 		for _, o := range u.run.history.current() {

@@ -74,8 +74,8 @@ func (r *run) normalize(o *object, names map[types.UID]string) any {
 	return object
 }
 
-// removeHint removes the annotation with which the operator asks the kubelet to update the settings in a Pod. A Pod
-// that has replaced another one has the settings from the start, and no such annotation.
+// removeHint removes the annotation that makes the kubelet update the settings in a Pod. A Pod that has replaced
+// another Pod has the newest settings from its start, and therefore no such annotation.
 func removeHint(object map[string]any) {
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, found := metadata["annotations"].(map[string]any)
@@ -84,8 +84,8 @@ func removeHint(object map[string]any) {
 	}
 }
 
-// keepNewestRun removes all runs but the newest from the components of a Platform. An At that a fault deletes runs
-// again.
+// keepNewestRun removes all runs except the newest from the components of a Platform, because an At that a fault
+// deletes runs again.
 func keepNewestRun(object map[string]any) {
 	status, _ := object["status"].(map[string]any)
 	components, _ := status["components"].([]any)

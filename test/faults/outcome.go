@@ -11,9 +11,9 @@ type outcome struct {
 	requestsPerHour  float64        // at rest
 	reachedPoint     bool
 	final            map[string]any // the final state of all objects, by full name
-	created          map[string]int // how often each object was created
+	created          map[string]int // the number of creations of each object
 	deleted          map[string]int
-	passwords        map[string]int // how many passwords each Secret has had
+	passwords        map[string]int // the number of passwords that each Secret has had
 }
 
 // reconcile is a reconcile that a process has logged.

@@ -31,8 +31,8 @@ const (
 	answerLate = "answer-late" // the response arrives after all events of the request
 	leaseLost  = "lease-lost"  // the process is suspended while another process works, and then continues its reconcile
 	twoLeaders = "two-leaders" // another process works at the same time for five seconds
-	early      = "early"       // the user deletes the object before this request, not in the last step
-	handedOver = "handed-over" // the process begins to give up its shard before this request, and another process takes it
+	early      = "early"       // the user deletes the object before this request instead of in the last step
+	handedOver = "handed-over" // before this request, the process begins to release its shard; another process gets it
 )
 
 // refusals are the status codes of error responses. The API server does not execute the request, except with a 504,
@@ -49,13 +49,13 @@ const (
 	dropped   = "dropped"    // the event is lost; the informer lists again when everything is at rest
 	twice     = "twice"      // the event arrives twice
 	expired   = "expired"    // a 410 and a new list arrive in place of the event
-	tombstone = "tombstone"  // like expired, for a deletion: the object is missing in the new list
+	tombstone = "tombstone"  // like expired, for a deletion: the new list lacks the object
 	staleList = "stale-list" // the process dies, and the next process gets a list from before the event
 	oldList   = "old-list"   // like staleList, but the process dies at the end of the scenario
 )
 
-// Faults at a point of rest. The last three change one owned object. Each owned object has a plan with each of these
-// three, but a Pod has no plan with objectUnowned.
+// Faults at a point of rest. The faults objectDeleted, objectUnlabelled and objectUnowned change one owned object. Each
+// owned object has a plan with each of these three faults, but a Pod has no plan with objectUnowned.
 const (
 	clockForward     = "clock+1h"
 	clockBack        = "clock-1h"
@@ -116,7 +116,7 @@ func derivePlans(s *scenario, points faultPoints) []plan {
 		for _, object := range owned {
 			add(point, objectDeleted+"-"+object)
 			if s.hasServers() && strings.HasPrefix(object, "pods-") {
-				continue // the labels and the owner of this Pod are the matter of the StatefulSet controller
+				continue // the StatefulSet controller maintains the labels and the owner of this Pod
 			}
 			add(point, objectUnlabelled+"-"+object)
 			if !strings.HasPrefix(object, "pods-") { // without an owner, the Pod is a foreign object: see the scenario at-taken
@@ -127,13 +127,13 @@ func derivePlans(s *scenario, points faultPoints) []plan {
 	return plans
 }
 
-// podLoginPrefix begins the IDs of logins to the simulated servers in Pods.
+// podLoginPrefix is the prefix of the IDs of logins to the simulated servers in Pods.
 const podLoginPrefix = "sql-pod-login-"
 
 // requestFaults returns the faults of a request, SQL statement or login.
 func requestFaults(id string) []string {
 	switch {
-	case strings.HasPrefix(id, podLoginPrefix): // it changes nothing, so other faults have the same effect
+	case strings.HasPrefix(id, podLoginPrefix): // a login changes nothing, so other faults have the same effect
 		return []string{diesAfter, connectionCut}
 	case isSQL(id):
 		return []string{diesBefore, diesAfter, connectionCut, answerLost}
@@ -181,7 +181,7 @@ type faultPoints struct {
 	events         []string
 	ownedAtRest    [][]string // the owned objects at each point of rest
 	drifts         []string   // changes that users can make to children when nothing is left to do for the first time
-	refusedDrifts  int        // the number of changes that the API server refuses or undoes
+	refusedDrifts  int        // the number of changes that the API server rejects or undoes
 }
 
 // diff returns a difference between the points of two runs, or "".

@@ -51,8 +51,8 @@ func allScenarios() []scenario {
 	return all
 }
 
-// batchSize is how many plans run on one API server. The objects of more plans would fill the memory and the storage
-// of the server.
+// batchSize is the maximum number of plans that run on one API server. The objects of more plans would fill the memory
+// and the storage of the server.
 const batchSize = 2000
 
 func newPlanRunner(startHarness func() *harness, scenarios []scenario, parallel int) *planRunner {
@@ -115,7 +115,7 @@ func (r *planRunner) runReferences(t *testing.T) {
 	r.runParallel(work)
 }
 
-// compareFresh compares the final state of a scenario with the state that its freshSteps create, and returns the
+// compareFresh compares the final state of a scenario with the state that its freshSteps create. It returns the
 // differences, or the violations in the run of the freshSteps.
 func (r *planRunner) compareFresh(t *testing.T, s *scenario, ref reference) []string {
 	t.Helper()
@@ -218,9 +218,9 @@ func (r *planRunner) addResult(p plan, ok bool) {
 	r.results.add(p, ok)
 }
 
-// maxSecondDeaths limits how many plans with a second death follow from a plan in a scenario that polls, because most
-// requests of a recovery repeat the same read there. A plan with a PostgreSQL server also takes seconds, because the
-// server starts a process for each connection.
+// maxSecondDeaths limits the number of plans with a second death that follow from one plan of a scenario that polls.
+// Most requests of a recovery in such a scenario repeat the same read, and a plan with a PostgreSQL server takes
+// seconds, because the server starts a process for each connection.
 const maxSecondDeaths = 5
 
 // next returns the next plan, and waits for a plan if necessary. It returns false if there are no more plans, or the

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// podServers are the simulated PostgreSQL servers in the Pods of Databases. They do what the script of the Pod does
-// with the logins in the settings Secret.
+// podServers are the simulated PostgreSQL servers in the Pods of Databases. They set the roles and passwords in the
+// settings Secret, as the script of a real Pod does.
 type podServers struct {
 	run *run
 
@@ -24,8 +24,8 @@ type podServers struct {
 	promise promise
 }
 
-// volume is the data of a server, which a later Pod continues to use: the passwords of the roles that can log in, by
-// name.
+// volume is the data of a server: the passwords of the roles that can log in, by the name of the role. A later Pod on
+// the same claim continues to use the volume.
 type volume map[string]string
 
 // podServer is the server in a Pod.
@@ -42,7 +42,7 @@ func newPodServers(r *run) *podServers {
 // rolesInSettings are the keys of the names of the roles in the settings Secret.
 var rolesInSettings = []string{"owner", "alternate1", "alternate2"}
 
-// apply brings the server to its settings.
+// apply makes the roles of the server match the settings.
 func (s *podServer) apply(settings map[string][]byte) {
 	known := map[string]bool{}
 	for _, key := range rolesInSettings {
@@ -55,7 +55,7 @@ func (s *podServer) apply(settings map[string][]byte) {
 			delete(s.roles, name)
 		}
 	}
-	maps.DeleteFunc(s.roles, func(name, _ string) bool { return !known[name] }) // a former owner and its alternates
+	maps.DeleteFunc(s.roles, func(name, _ string) bool { return !known[name] }) // a previous owner and its alternates
 	s.revision = string(settings["revision"])
 }
 
@@ -68,10 +68,10 @@ func (s *podServer) accepts(role, password string) bool {
 // passedAnnotation is the annotation of a Pod with which the operator makes the kubelet update the settings.
 const passedAnnotation = "windlass.dev/settings-revision"
 
-// runServer takes a step of the kubelet, or of the server, in a Pod of a StatefulSet, and reports whether there was
-// one. A server has the settings before its Pod is ready. A change of the settings is applied in a step of its own,
-// after the operator has annotated the Pod. Without that, a real kubelet passes a change within 90 seconds. The
-// simulated kubelet never does, so that a plan fails in which the annotation is missing.
+// runServer takes a step of the kubelet, or of the server, in a Pod of a StatefulSet, and reports whether there was a
+// step. A server has the settings before its Pod is ready. Changed settings are applied in a separate step, after the
+// operator has annotated the Pod. Without the annotation, a real kubelet updates the settings within 90 seconds, but
+// the simulated kubelet never does. A plan therefore fails if the annotation is missing.
 func runServer(r *run, o *object) bool {
 	var pod corev1.Pod
 	if json.Unmarshal(o.raw, &pod) != nil || o.DeletionTimestamp != nil {
@@ -139,7 +139,7 @@ func (s *podServers) start(pod *corev1.Pod, claim *object, settings map[string][
 	return server.address
 }
 
-// update applies changed settings to the server in a Pod, and reports whether they had changed.
+// update applies changed settings to the server in a Pod, and reports whether the settings had changed.
 func (s *podServers) update(pod *corev1.Pod, settings map[string][]byte) bool {
 	s.mu.Lock()
 	server := s.servers[pod.UID]

@@ -28,7 +28,8 @@ type process struct {
 	// is newestVersion.
 	snapshot atomic.Uint64
 
-	// While the process is suspended, its new requests fail. With noEvents, it receives no events until it ends.
+	// While suspended is set, new requests of the process fail. If noEvents is set, the process receives no events until
+	// it ends.
 	suspended, noEvents atomic.Bool
 
 	cancel     context.CancelFunc
@@ -41,7 +42,7 @@ type process struct {
 	streams []*stream
 }
 
-// workers is how many objects of a kind a process reconciles at the same time.
+// workers is the number of objects of a kind that a process reconciles at the same time.
 const workers = 2
 
 var errDead = errors.New("the process has died")
@@ -67,7 +68,8 @@ func (r *run) start(snapshot uint64) (*process, error) {
 	return p, nil
 }
 
-// shard returns the filter of the shard with the namespace of the run, or of the other one.
+// shard returns the filter of the shard with the namespace of the run if own is true, and of the other shard otherwise.
+// Without shards, it returns the zero filter.
 func (r *run) shard(own bool) sharded.Filter {
 	if !r.scenario.sharded {
 		return sharded.Filter{}
@@ -120,7 +122,7 @@ func (r *run) startProcess(number int, snapshot uint64, shard sharded.Filter) (*
 	return p, nil
 }
 
-// leave ends the process as a replica gives up a shard: when its reconciles in flight have ended. leave must be called
+// leave ends the process as a replica releases a shard: when the reconciles in flight have ended. leave must be called
 // in the bubble.
 func (p *process) leave() {
 	p.retire()
@@ -163,7 +165,7 @@ func (p *process) stop() {
 	p.goroutines.Wait()
 }
 
-// addStream adds a stream to the streams that receive events. removeStream removes and closes it.
+// addStream adds a stream to the streams that receive events. removeStream removes and closes the stream.
 func (p *process) addStream(s *stream) {
 	p.mu.Lock()
 	p.streams = append(p.streams, s)

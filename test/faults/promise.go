@@ -10,23 +10,23 @@ import (
 // connectionSecret is the name of the connection Secret of the Database or ExternalDatabase of a scenario.
 const connectionSecret = "shop-credentials"
 
-// rotationGrace is the grace period of a former login.
+// rotationGrace is the grace period of a previous login.
 const rotationGrace = 30 * time.Second
 
-// promise is what the connection Secret of a Database has promised to its clients: its login works at every instant
-// from the time it first worked on, and the login before it until the end of the grace period.
+// promise records what clients can expect from the connection Secret of a Database: after its login has first worked,
+// the login works at every instant. The previous login works until the end of the grace period.
 type promise struct {
 	secret         types.UID
 	login, former  [2]string // role and password
 	worked, broken bool
-	until          time.Time // of former
+	until          time.Time // the end of the grace period of former
 }
 
-// sendTime is how long the API server may refuse the write of a rotation with 429 before it accepts it: client-go
-// repeats the same write.
+// sendTime limits the time between the start of a rotation and its write. The API server may reject the write with 429,
+// and client-go then sends the same write again.
 const sendTime = 10 * time.Second
 
-// rotatedAt returns the time of a rotation that has just been written: when the operator began to send it.
+// rotatedAt returns the time at which the operator began to send the rotation in a Secret that was just written.
 func (s *podServers) rotatedAt(secret *corev1.Secret, now time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339, secret.Annotations["windlass.dev/credentials-rotated-at"])
 	if err != nil || at.After(now) || now.Sub(at) > sendTime {

@@ -47,7 +47,7 @@ func (r *run) send(a *apiRequest) response {
 	return resp
 }
 
-// recordWrite counts a write for its reconcile, and checks that the write did not wait for a periodic check.
+// recordWrite counts a write of a reconcile, and checks that the write did not wait for a periodic check.
 func (r *run) recordWrite(a *apiRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// run is one run of a scenario, with at most one fault. Its methods are called in its bubble, unless they say
-// otherwise.
+// run is one run of a scenario, with at most one fault. A method must be called in the bubble of the run, unless its
+// comment says otherwise.
 type run struct {
 	bridge    *bridge
 	scenario  *scenario
@@ -33,9 +33,9 @@ type run struct {
 
 	mu              sync.Mutex
 	recording       bool           // requests and events are recorded, and faults can happen
-	recordingPaused bool           // only periodic checks are expected
+	recordingPaused bool           // while only periodic checks are expected
 	interval        int            // counts external writes and ends of faults
-	idCounts        map[string]int // how often each name of a request or event was recorded
+	idCounts        map[string]int // the number of recorded requests or events with each name
 	writeCount      int            // the number of writes so far
 	lastWrite       time.Time      // the time of the last write, or of the start of the interval if later
 	logBuffer       strings.Builder
@@ -91,8 +91,8 @@ func (r *run) stopAll() {
 	r.processes, r.bystander = nil, nil
 }
 
-// awaitRest returns when neither the operator nor the simulator has anything left to do. It also ends faults that
-// last until then.
+// awaitRest returns when the operator and the simulator have nothing left to do. It also ends faults that last until
+// everything is at rest.
 func (r *run) awaitRest() {
 	for range maxIterations {
 		r.deliverEvents()
@@ -162,8 +162,8 @@ func (r *run) deliverNext() bool {
 	return true
 }
 
-// recordID records a request or event, and returns its ID: its name, with a number from the second request or event
-// of this name on. It returns "" while nothing is recorded. It also returns "" for all processes except the first,
+// recordID records a request or event, and returns its ID: the name, with a number from the second request or event of
+// this name on. It returns "" while recording is off or paused. It also returns "" for all processes except the first,
 // because the reference run has only one process. onlyReads is the parameter of isRecording.
 func (r *run) recordID(name string, p *process, onlyReads bool) string {
 	r.mu.Lock()
@@ -191,8 +191,8 @@ func (r *run) isRecording(onlyReads bool) bool {
 	return r.isRecordingLocked(onlyReads)
 }
 
-// isRecordingLocked is isRecording for callers that hold the lock. The writes and events of an At are also recorded
-// while recording is paused, because the At waits for its schedule during a pause.
+// isRecordingLocked is like isRecording, but the caller must hold the lock. The writes and events of an At are also
+// recorded while recording is paused, because the At waits for its schedule during a pause.
 func (r *run) isRecordingLocked(onlyReads bool) bool {
 	return r.recording && (!r.recordingPaused || !onlyReads && r.scenario.isAt())
 }

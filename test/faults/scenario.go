@@ -24,19 +24,20 @@ type scenario struct {
 	setUp, steps []step
 	// after are steps without faults at the end.
 	after []step
-	// A scenario with noFaults has no plans: its final state is only compared with the state after freshSteps. A
-	// scenario with noSecondDeaths has no plans with a second death. Plans of other scenarios cover the same code.
+	// A scenario with noFaults has no plans: its final state is only compared with the state after freshSteps. A scenario
+	// with noSecondDeaths has no plans with a second death. In both cases, plans of other scenarios cover the same code.
 	noFaults, noSecondDeaths bool
 	// A scenario with onlyEventFaults sends the same requests as other scenarios. Its events have faults, and its
 	// requests have only the fault early.
 	onlyEventFaults bool
-	// driftKind is the kind of the object whose children users change at rest, or "" for other scenarios. These
-	// changes are the only faults at rest.
+	// driftKind is the kind of the object whose children users change at rest, or "" for other scenarios. A scenario with
+	// driftKind has only these faults at rest.
 	driftKind string
-	// freshSteps, if there are any, create the objects with their new specs. The final state must be the same.
+	// freshSteps are optional. They create the objects with their final specs, and must lead to the same final state as
+	// steps.
 	freshSteps []step
-	// earlyDeletion is an index in resources: the type of the object that the last step deletes, and that the fault
-	// early deletes sooner. 0 means that the scenario has no such fault.
+	// earlyDeletion is the index in resources of the type of the object that the last step deletes. The fault early
+	// deletes this object before the last step. 0 means that the scenario does not have this fault.
 	earlyDeletion int
 	// foreign are the full names of objects that setUp creates and the operator does not own.
 	foreign []string
@@ -54,10 +55,10 @@ type scenario struct {
 	invariant func(u *user)
 }
 
-// maxWriteDelay returns how long after the last write the operator may write again: long enough for its backoff, but
-// not for a periodic check. A request that is refused with 403 or 422 is retried after up to 5 minutes. In a Platform,
-// the limit for such a request includes a periodic check. An At has no limit, because it waits for its schedule and
-// has no periodic checks.
+// maxWriteDelay returns the maximum time between two writes of the operator. It is long enough for a backoff, but not
+// for a periodic check. A request that is rejected with 403 or 422 is retried after up to 5 minutes. In a Platform, the
+// limit for such a request includes a periodic check. An At has no limit, because it waits for its schedule and has no
+// periodic checks.
 func (s *scenario) maxWriteDelay(fault string) time.Duration {
 	switch {
 	case s.isAt():
@@ -70,14 +71,14 @@ func (s *scenario) maxWriteDelay(fault string) time.Duration {
 	return time.Minute
 }
 
-// isPermanent reports whether a fault is a response that a retry within seconds will not change.
+// isPermanent reports whether a fault is an error that a retry within seconds does not resolve.
 func isPermanent(fault string) bool { return fault == "403" || fault == "422" }
 
 func (s *scenario) isAt() bool {
 	return strings.HasPrefix(strings.TrimPrefix(s.name, shardedPrefix), "at-")
 }
 
-// shardedPrefix begins the names of sharded scenarios.
+// shardedPrefix is the prefix of the names of sharded scenarios.
 const shardedPrefix = "sharded-"
 
 // shardedScenarios returns the scenarios of an At, for an operator with shards. Most faults of a handover between
@@ -90,8 +91,8 @@ func shardedScenarios() []scenario {
 	return all
 }
 
-// hasServers reports whether the StatefulSet of a Database has a Pod, with a simulated PostgreSQL server to which the
-// operator connects. Without servers, the operator does not connect to Databases.
+// hasServers reports whether the StatefulSet of a Database has a Pod with a simulated PostgreSQL server. The operator
+// connects to this server. Without servers, the operator does not connect to Databases.
 func (s *scenario) hasServers() bool { return strings.HasPrefix(s.name, "database-") }
 
 // polls reports whether the operator repeatedly checks state that no event reports: a PostgreSQL server, or a foreign
@@ -105,7 +106,7 @@ const forever = 1000 * time.Hour
 // createNamespace creates the namespace of the run, with objects that the operator does not own.
 func (u *user) createNamespace() {
 	u.create("", "namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: u.run.namespace}})
-	if !strings.HasPrefix(u.run.scenario.name, "app-") { // the Deployment of an App has no Pods here
+	if !strings.HasPrefix(u.run.scenario.name, "app-") { // in these scenarios, the Deployment of an App has no Pods
 		u.createServiceAccount()
 	}
 	for _, name := range foreignNames {
@@ -123,7 +124,8 @@ func (u *user) createNamespace() {
 	}
 }
 
-// foreignNames are the names of objects that the operator does not own, although the Secrets have its label.
+// foreignNames are the names of Secrets and ConfigMaps that the operator does not own. The Secrets have the label of
+// the operator.
 var foreignNames = []string{"theirs"}
 
 // checkForeignObjects checks that no foreign object was changed or deleted.

@@ -26,15 +26,16 @@ var apps = kind[v1alpha1.AppSpec]{
 	},
 }
 
-// everythingButRun returns a full spec without beforeRollout, which rolloutScenarios have.
+// everythingButRun returns a full spec without beforeRollout. rolloutScenarios cover beforeRollout.
 func everythingButRun() v1alpha1.AppSpec {
 	spec := framework.EverythingOfApp()
 	spec.BeforeRollout = nil
 	return spec
 }
 
-// changesButRun returns the changes of all fields except beforeRollout. An App that gets this field runs no command for
-// a template that is released, so that it differs from an App that was created with it.
+// changesButRun returns the changes of all fields except beforeRollout. If beforeRollout is added to an App, the App
+// runs no command for a template that is already rolled out. It therefore differs from an App that was created with
+// beforeRollout.
 func changesButRun() map[string][]func(*v1alpha1.AppSpec) {
 	changes := maps.Clone(framework.ChangesOfApp)
 	delete(changes, "beforeRollout")
@@ -114,7 +115,7 @@ func deleteServiceTwice(u *user) {
 	u.delete("", "services", "shop")
 }
 
-// recreationDelay is long enough to create a child again, even if the request was refused once as invalid.
+// recreationDelay is long enough to create a child again, even if the API server rejects the first request as invalid.
 const recreationDelay = 6 * time.Minute
 
 // addServicePort adds a port to the Service, as users may do.

@@ -17,7 +17,8 @@ const cnat = "cnat.programming-kubernetes.info"
 // overdue is the offset of a schedule that is due at once, even if the operator's clock is an hour behind.
 const overdue = -2 * time.Hour
 
-// createAt returns a step that creates an At with a schedule d from now. change may modify its spec, and may be nil.
+// createAt returns a step that creates an At that is due in d. If change is not nil, it modifies the spec before the
+// creation.
 func createAt(d time.Duration, change func(*cnatv1.AtSpec)) step {
 	return func(u *user) {
 		at := &cnatv1.At{
@@ -41,7 +42,7 @@ func fixed(spec map[string]any) func(*user) map[string]any {
 	return func(*user) map[string]any { return spec }
 }
 
-// deletePod deletes the Pod unless the fault has deleted it already.
+// deletePod deletes the Pod of the At, unless the fault has already deleted the Pod.
 func deletePod(u *user) {
 	for _, o := range u.run.history.current() {
 		if resources[o.resource].Resource == "pods" {

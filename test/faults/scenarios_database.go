@@ -107,12 +107,12 @@ func externalDatabaseScenarios() []scenario {
 	)
 }
 
-// shortGrace returns a grace period that ends before recording is paused.
+// shortGrace returns credentials with a grace period that ends before recording is paused.
 func shortGrace() *v1alpha1.CredentialsSpec {
 	return &v1alpha1.CredentialsSpec{GracePeriod: &metav1.Duration{Duration: rotationGrace}}
 }
 
-// rotateCredentials asks for a rotation of the credentials of an object.
+// rotateCredentials returns a step that requests a rotation of the credentials of an object.
 func rotateCredentials(resource, request string) step {
 	return func(u *user) {
 		u.patch(windlass, resource, "shop", map[string]any{

@@ -31,7 +31,7 @@ var platforms = kind[v1alpha1.PlatformSpec]{
 	},
 }
 
-// everythingButRunOfPlatform returns a full spec whose App has no beforeRollout: see everythingButRun.
+// everythingButRunOfPlatform returns a full spec whose App component has no beforeRollout: see everythingButRun.
 func everythingButRunOfPlatform() v1alpha1.PlatformSpec {
 	spec := framework.EverythingOfPlatform()
 	spec.Components[framework.WebComponent].App.BeforeRollout = nil
@@ -66,7 +66,7 @@ var release = released.update(func(s *v1alpha1.PlatformSpec) {
 	s.Components[framework.TaskComponent].At.Command = []string{secondCommand}
 })
 
-// checkRelease checks that the App had its former image until the task of the second release had succeeded, that no
+// checkRelease checks that the App had its previous image until the task of the second release had succeeded, that no
 // task was deleted while it ran, and that the status lists both runs.
 func checkRelease(u *user) {
 	task, succeeded, image, runs := cnatv1.At{}, false, "", 0

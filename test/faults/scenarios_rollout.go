@@ -25,7 +25,8 @@ func releaseOf(image, command string) step {
 	return releasing.update(func(s *v1alpha1.AppSpec) { s.Image, s.BeforeRollout.Command = image, []string{command} })
 }
 
-// endRunByUser deletes the Pod of beforeRollout if its command runs. A fault may have deleted the Pod before.
+// endRunByUser deletes the Pod of beforeRollout if its command runs. The Pod may be missing, because a fault has
+// deleted it.
 func endRunByUser(u *user) {
 	if !isRunning(u) { // with a frozen cache, the command starts only at rest
 		u.run.awaitRest()

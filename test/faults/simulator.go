@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// simulateStep takes the next step of Kubernetes' controllers or of a kubelet, and reports whether there was one. The
-// run calls it when the operator has nothing to do.
+// simulateStep takes the next step of Kubernetes' controllers or of a kubelet, and reports whether there was a step.
+// The run calls simulateStep when the operator has nothing to do.
 func simulateStep(r *run) bool {
 	objects := r.history.current()
 	for _, o := range objects {
@@ -21,7 +21,7 @@ func simulateStep(r *run) bool {
 	return false
 }
 
-// collectGarbage takes one step of garbage collection for an object, and reports whether there was one
+// collectGarbage takes one step of garbage collection for an object, and reports whether there was a step
 // (https://kubernetes.io/docs/concepts/architecture/garbage-collection/).
 func collectGarbage(r *run, o *object, all []*object) bool {
 	if o.DeletionTimestamp != nil && slices.Contains(o.Finalizers, metav1.FinalizerOrphanDependents) {
@@ -63,8 +63,8 @@ func hasUID(all []*object, uid types.UID) bool {
 	return slices.ContainsFunc(all, func(o *object) bool { return o.UID == uid })
 }
 
-// claimProtection is the finalizer that keeps a claim while a Pod uses it. Here, a Pod that uses a claim does not keep
-// it: the server in the Pod keeps its data until the Pod ends.
+// claimProtection is the finalizer that keeps a claim while a Pod uses the claim. The simulator removes the finalizer
+// even if a Pod uses the claim. The simulated server in the Pod then keeps its data until the Pod ends.
 const claimProtection = "kubernetes.io/pvc-protection"
 
 // removeClaimProtection removes claimProtection from a claim that is being deleted.

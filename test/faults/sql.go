@@ -29,7 +29,7 @@ func newSQLServer(r *run, real *postgres.Server) (*sqlServer, error) {
 }
 
 // intercept returns whether the proxy cuts the connection before or after a login or statement. It returns "" if the
-// proxy does not cut the connection. The proxy calls it outside of the bubble.
+// proxy does not cut the connection. The proxy calls intercept outside of the bubble.
 func (s *sqlServer) intercept(statement string) postgres.Cut {
 	r := s.run
 	p := r.newestProcess.Load()

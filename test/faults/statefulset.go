@@ -14,7 +14,7 @@ import (
 )
 
 // runStatefulSet takes a step of the StatefulSet controller for a StatefulSet with one Pod, and reports whether there
-// was one. It creates a missing Pod, deletes a Pod of an earlier template, and counts the Pod in the status.
+// was a step. It creates a missing Pod, deletes a Pod of an earlier template, and counts the Pod in the status.
 func runStatefulSet(r *run, o *object) bool {
 	var set appsv1.StatefulSet
 	if json.Unmarshal(o.raw, &set) != nil || o.DeletionTimestamp != nil {
@@ -44,8 +44,8 @@ func runStatefulSet(r *run, o *object) bool {
 	}})
 }
 
-// templateRevision returns the revision of the Pod template of a StatefulSet: the same for equal templates, also in
-// another run.
+// templateRevision returns the revision of the Pod template of a StatefulSet. Equal templates have the same revision,
+// even in different runs.
 func (r *run) templateRevision(set *appsv1.StatefulSet) string {
 	text, _ := json.Marshal(set.Spec.Template) // a decoded template can always be encoded
 	sum := fnv.New32a()

@@ -53,7 +53,7 @@ func parseSelection(request *http.Request, resource int) (selection, error) {
 	return selection{resource, selector, ofFields, metadataOnly}, nil
 }
 
-// matches reports whether the selectors match an object. The only field that they can select by is the namespace.
+// matches reports whether the selectors match an object. The only field that a field selector can use is the namespace.
 func (sel selection) matches(o metadata) bool {
 	return sel.selector.Matches(labels.Set(o.Labels)) && sel.fields.Matches(fields.Set{"metadata.namespace": o.Namespace})
 }
@@ -157,7 +157,7 @@ func watchEvent(kind watch.EventType, object json.RawMessage) json.RawMessage {
 }
 
 // nextEvent returns the next event to deliver. An object that begins to match the selector is Added, and an object that
-// stops matching it is Deleted. ok is false if there is no event.
+// stops matching the selector is Deleted. ok is false if there is no event.
 func (s *stream) nextEvent() (e event, ok bool) {
 	for !s.frozen && s.process.snapshot.Load() == newestVersion {
 		if e, ok = s.process.run.history.eventAt(s.resource, s.next); !ok {

@@ -29,8 +29,8 @@ func (c *shiftedClock) set(shift time.Duration) {
 }
 
 const (
-	// quietPeriod is the time without writes after which the operator counts as at rest. It is longer than the
-	// longest backoff and the time between resyncs. pollingQuietPeriod takes its place in scenarios that poll, in which
+	// quietPeriod is the time without writes after which the operator counts as at rest. It is longer than the longest
+	// backoff and the time between resyncs. pollingQuietPeriod replaces quietPeriod in scenarios that poll, because their
 	// periodic checks are more frequent.
 	quietPeriod, pollingQuietPeriod = 12 * time.Minute, 6 * time.Minute
 	// recordingTimeout is the time without activity after which recording is paused, because periodic checks send

@@ -53,8 +53,8 @@ func EverythingOfApp() v1alpha1.AppSpec {
 	}
 }
 
-// ProbedApp returns a spec with an image and a readiness probe. The Pods of the App are available as soon as they are
-// ready, which the simulated node reports at once.
+// ProbedApp returns a spec with an image and a readiness probe. With a probe, the Pods of the App are available as soon
+// as they are ready. The simulated node reports that they are ready immediately.
 func ProbedApp(image string) v1alpha1.AppSpec {
 	return v1alpha1.AppSpec{Image: image, Probe: &v1alpha1.AppProbe{Path: "/"}}
 }

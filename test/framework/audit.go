@@ -25,7 +25,7 @@ type Request struct {
 	ObjectRef      ObjectRef
 	ResponseStatus struct {
 		Code    int
-		Message string // only of an error
+		Message string // empty unless the request failed
 	}
 	StageTimestamp time.Time // the time of the response
 	// RequestReceivedTimestamp is the time at which the API server received the request.
@@ -39,7 +39,8 @@ type User struct {
 	Extra    map[string][]string
 }
 
-// Credential returns the ID of the token, which differs for each kubeconfig of ServiceAccountKubeconfig.
+// Credential returns the ID of the token of the request. Each kubeconfig of ServiceAccountKubeconfig has a different
+// token.
 func (u User) Credential() string {
 	return strings.Join(u.Extra["authentication.kubernetes.io/credential-id"], "")
 }
@@ -76,7 +77,7 @@ type audited struct {
 	mu       sync.Mutex
 	offset   int64
 	requests []Request
-	pending  map[string]Request // by audit ID, the writes that the API server has received and not responded to
+	pending  map[string]Request // writes without a response, by audit ID
 }
 
 // auditedIn returns the reader of the audit log of the cluster with its files in dir.
@@ -84,12 +85,13 @@ func auditedIn(dir string) *audited {
 	return &audited{path: filepath.Join(dir, "audit.log"), pending: map[string]Request{}}
 }
 
-// responseTimeout is how long Requests waits for responses. It exceeds the 60 s in which the API server ends a request.
+// responseTimeout is how long Requests waits for responses. It exceeds the 60 s after which the API server ends a
+// request.
 const responseTimeout = 90 * time.Second
 
-// Requests returns the requests so far for which keep returns true, in the order of their responses. It waits for the
-// responses to the writes that the API server has received. The result therefore has every write whose effect the
-// caller has seen, although the API server logs a response only after the effect can be seen.
+// Requests returns the logged requests for which keep returns true, in the order of their responses. The API server
+// logs a response after the effect of the write is visible, so Requests first waits for the responses to all writes
+// that the API server has received. The result therefore contains every write whose effect the caller has seen.
 func (c *Cluster) Requests(keep func(Request) bool) ([]Request, error) {
 	if err := c.audited.awaitResponses(); err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
@@ -123,7 +125,7 @@ func (a *audited) awaitResponses() error {
 	return nil
 }
 
-// forgetPending gives up the writes to which an API server that has ended did not respond.
+// forgetPending removes the pending writes, because an API server that has ended does not respond to them.
 func (a *audited) forgetPending() error {
 	if _, err := a.read(); err != nil {
 		return fmt.Errorf("reading the audit log: %w", err)

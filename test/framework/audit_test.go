@@ -36,7 +36,8 @@ func TestRequestsWaitsForResponsesToReceivedWrites(t *testing.T) {
 	})
 }
 
-// TestRequestsFailsForWriteWithoutResponse checks that a test does not count requests that are incomplete.
+// TestRequestsFailsForWriteWithoutResponse checks that Requests returns an error, and no incomplete list, if a write
+// has no response.
 func TestRequestsFailsForWriteWithoutResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Cluster{audited: auditedIn(t.TempDir())}

@@ -25,8 +25,8 @@ import (
 // within seconds.
 const Patience = 5 * time.Minute
 
-// checks are the times between two checks of a condition. They grow, because the longer a wait takes, the less a delay
-// matters, and because reading an object of a custom resource costs the API server some milliseconds of CPU time.
+// checks sets the time between two checks of a condition. The time grows: the longer a wait takes, the less a delay
+// matters, and reading a custom resource costs the API server some milliseconds of CPU time.
 var checks = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.25, Steps: 20, Cap: 200 * time.Millisecond}
 
 // Clients holds the clients of a cluster.
@@ -58,8 +58,8 @@ func Eventually(t *testing.T, what string, holds func(ctx context.Context) (bool
 }
 
 // Await waits until holds returns true, and returns an error after Patience. Errors of the API server and of the
-// connection do not end the wait: a read may fail while the server starts, is overloaded or cannot reach a webhook.
-// Another error of holds ends the wait.
+// connection do not end the wait: a read may fail while the server starts, is overloaded or cannot reach a webhook. Any
+// other error of holds ends the wait.
 func Await(ctx context.Context, holds func(ctx context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -76,7 +76,7 @@ func Await(ctx context.Context, holds func(ctx context.Context) (bool, error)) e
 	return err
 }
 
-// isTransient reports whether an error may be gone at the next attempt.
+// isTransient reports whether a request that failed with err may succeed when it is sent again.
 func isTransient(err error) bool {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		code := status.Status().Code
@@ -125,8 +125,8 @@ func (w *Clients) NewNamespace(t *testing.T) string {
 	return namespace.Name
 }
 
-// Create creates an At that runs a line of shell at once. change may modify the At before it is created,
-// and may be nil.
+// Create creates an At that is due already and runs line in a shell. If change is not nil, it modifies the At before
+// the creation.
 func (w *Clients) Create(t *testing.T, namespace, name, line string, change func(*v1.At)) *v1.At {
 	t.Helper()
 	at := &v1.At{

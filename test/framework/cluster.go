@@ -41,7 +41,8 @@ type Cluster struct {
 const (
 	// Audit is the option that enables the API server's audit log, which Requests and AuditLog read.
 	Audit = "--audit"
-	// RareGC is the option that lets all components collect garbage less often. Tests are limited by the CPUs.
+	// RareGC is the option that makes all components collect garbage less often, because the CPUs limit the speed of
+	// tests.
 	RareGC = "--gogc=400"
 )
 

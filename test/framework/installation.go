@@ -13,7 +13,7 @@ import (
 // ControllerUser is the user name in the requests of a controller.
 const ControllerUser = "system:serviceaccount:windlass-system:windlass-controller"
 
-// Installation is a cluster with Windlass installed, and has the operations of tests in this cluster.
+// Installation is a cluster with Windlass installed, and the clients of the cluster.
 type Installation struct {
 	*Cluster
 	*Clients
@@ -73,7 +73,7 @@ func startFrom(dir, root string) (*Installation, error) {
 	return p, nil
 }
 
-// Own returns an installation for one test. The test may break the cluster, which is closed when the test ends.
+// Own returns an installation for one test. The test may break the cluster. The cluster is closed when the test ends.
 func Own(t *testing.T) *Installation {
 	t.Helper()
 	p, err := Start(t.TempDir())

@@ -35,8 +35,8 @@ func (p *Process) PeakRSS(t *testing.T) (bytes int64) {
 	return bytes
 }
 
-// PeakRSS returns the largest resident set size of a process since its start, in bytes. The rusage of a process does
-// not tell it: its maximum includes the resident set of the process that started it.
+// PeakRSS returns the largest resident set size of a process since its start, in bytes. The maximum in the rusage of a
+// process cannot replace this size, because the maximum includes the resident set of the parent process.
 func PeakRSS(pid int) (bytes int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -40,10 +40,10 @@ const plainMetrics = "--metrics-secure=false"
 // withoutPods is the flag for a cluster whose node only simulates Pods: no server responds at their addresses.
 const withoutPods = "--connect-to-databases=false"
 
-// StartController starts a controller, and returns when the controller is ready. The flags override the default
-// flags, but flags that hold lists add up. ExternalDatabases may use servers on
-// this machine unless flags has --external-database-allowed-hosts. Two controllers in one cluster need the same
-// webhook URL.
+// StartController starts a controller, and returns when the controller is ready. flags override the default flags,
+// except for flags with lists: their values are added to the default values. ExternalDatabases may use servers on this
+// machine unless flags contains --external-database-allowed-hosts. Two controllers in one cluster need the same webhook
+// URL.
 func StartController(ctx context.Context, c *Cluster, flags ...string) (*Process, error) {
 	root, err := Root()
 	if err != nil {
@@ -170,7 +170,7 @@ func (p *Process) Freeze() error { return p.command.Process.Signal(syscall.SIGST
 // Thaw lets a frozen controller continue.
 func (p *Process) Thaw() error { return p.command.Process.Signal(syscall.SIGCONT) }
 
-// Identity returns the identity of the controller as a holder of Leases.
+// Identity returns the identity with which the controller holds Leases.
 func (p *Process) Identity(t *testing.T) (identity string) {
 	t.Helper()
 	Eventually(t, "the controller to log its identity", func(context.Context) (bool, error) {

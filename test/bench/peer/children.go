@@ -17,8 +17,8 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// The functions in this file set only the fields of a child that the App determines. They keep the fields
-// that the API server has set by default. Otherwise each reconcile would send a write.
+// The functions in this file set only the fields of a child that the App determines. They keep the defaults that the
+// API server has set, because each reconcile would send a write without them.
 
 const managedBy = "app.kubernetes.io/managed-by"
 

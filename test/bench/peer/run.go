@@ -27,8 +27,8 @@ import (
 // Options configures a peer.
 type Options struct {
 	Kubeconfig, PprofAddress string
-	// Careful limits the caches to children that have the managed-by label, removes managed fields from
-	// the caches, and sets the number of workers to Workers. If it is false, all options have their defaults.
+	// Careful limits the caches to children that have the managed-by label, removes managed fields from the caches, and
+	// sets the number of workers to Workers. If Careful is false, all options have their defaults.
 	Careful bool
 	Workers int
 	// Verbose logs each reconcile.
