@@ -49,7 +49,7 @@ type campaign struct {
 	mu       sync.Mutex
 	accepted map[string]int
 	refused  map[string]int
-	reasons  map[string]int // the number of refusals, by reason
+	reasons  map[string]int // the number of rejected objects, by reason
 
 	rounds     int
 	reconciles map[string]int // the number of reconciles since the last batch was created, by object
@@ -102,9 +102,9 @@ func newCampaign(t *testing.T) *campaign {
 	return c
 }
 
-// limitVolumes makes a StorageClass without a provisioner the default, so that odd Databases get no volumes.
-// The local cluster creates only five volumes a second, and the canaries would have to wait for their
-// volumes. The canaries name another class, canaryClass.
+// limitVolumes makes a StorageClass without a provisioner the default, so that odd Databases get no volumes. The local
+// cluster creates only five volumes a second, so volumes of odd Databases would delay the canaries. The canaries use
+// the class canaryClass.
 func (c *campaign) limitVolumes(t *testing.T) {
 	t.Helper()
 	classes := c.Kube.StorageV1().StorageClasses()
@@ -123,9 +123,8 @@ func (c *campaign) limitVolumes(t *testing.T) {
 	}
 }
 
-// createReferences creates the Secrets and the ConfigMap that objects may name. It also limits the Pods of
-// the namespace, so that a Deployment with two billion replicas does not fill the cluster: this is not a test
-// of Kubernetes' own controllers.
+// createReferences creates the Secrets and the ConfigMap that objects may name. It also limits the number of Pods in
+// the namespace, so that a Deployment with two billion replicas does not fill the cluster.
 func (c *campaign) createReferences(t *testing.T, namespace string) {
 	t.Helper()
 	quota := &corev1.ResourceQuota{
@@ -168,7 +167,7 @@ func (c *campaign) kind(t *testing.T, name string) Kind {
 	return Kind{}
 }
 
-// client returns the client of the user who writes an object: the tenant of its namespace, or the
+// client returns the client that writes an object: the client of the namespace's tenant, or the client of the
 // administrator for cluster-scoped objects.
 func (c *campaign) client(kind Kind, object *unstructured.Unstructured) dynamic.ResourceInterface {
 	at := kind.Resource
@@ -179,8 +178,8 @@ func (c *campaign) client(kind Kind, object *unstructured.Unstructured) dynamic.
 	return c.tenants[object.GetNamespace()].Dynamic.Resource(at).Namespace(object.GetNamespace())
 }
 
-// create creates objects, starting at number first. If last is negative, it stops after the API server has accepted a
-// batch. Otherwise it stops after number last. It returns the next number.
+// create creates objects, starting at number first. If last is negative, create stops after the API server has accepted
+// a batch. If last is not negative, create stops after number last. It returns the next number.
 func (c *campaign) create(t *testing.T, kind Kind, first, last int) (next int) {
 	t.Helper()
 	var made sync.Mutex
@@ -215,7 +214,8 @@ func (c *campaign) create(t *testing.T, kind Kind, first, last int) (next int) {
 	return next
 }
 
-// count records whether the API server has accepted an object, and the reason for a refusal.
+// count records whether the API server has accepted an object, and the reason if the API server has rejected the
+// object.
 func (c *campaign) count(kind string, object *unstructured.Unstructured, err error) (accepted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -240,7 +240,7 @@ func manifest(object *unstructured.Unstructured) string {
 	return string(text)
 }
 
-// update writes another revision of every third object of the batch. The API server may refuse the revision.
+// update writes another revision of every third object of the batch. The API server may reject the revision.
 func (c *campaign) update(t *testing.T, kind Kind) {
 	t.Helper()
 	for i, object := range c.alive[kind.Name] {
@@ -263,7 +263,7 @@ func (c *campaign) update(t *testing.T, kind Kind) {
 	}
 }
 
-// show writes the current batch to a file: one of its objects may be the cause of a failure.
+// show writes the current batch to a file, because an object of the batch may be the cause of a failure.
 func (c *campaign) show(t *testing.T, kind Kind) {
 	t.Helper()
 	name := fmt.Sprintf("fuzz-%s-%d.json", kind.Name, *seed)

@@ -20,11 +20,11 @@ var (
 // batch is the number of objects of a kind that the test creates before it checks the canaries.
 const batch = 100
 
-// TestOddObjectsDoNotAffectOtherTenants creates objects that the API server accepts and that no user would
-// write. Tenants with the role edit create these objects, and an administrator creates the Platforms. After each batch
-// the test creates an ordinary object of every kind for another tenant, and each of them must become Ready or Done.
-// The operator must not panic, and every error in its log must name an object. Every odd object gets conditions unless
-// it is paused or deleted, and every odd object can be deleted.
+// TestOddObjectsDoNotAffectOtherTenants creates objects that the API server accepts and that no user would write.
+// Tenants with the role edit create these objects, and an administrator creates the Platforms. After each batch, the
+// test creates an ordinary object of every kind for another tenant, and each ordinary object must become Ready or Done.
+// The operator must not panic, and every error in its log must name an object. Every odd object must get conditions
+// unless it is paused or deleted, and it must be possible to delete every odd object.
 func TestOddObjectsDoNotAffectOtherTenants(t *testing.T) {
 	c := newCampaign(t)
 	if *only != "" {
@@ -66,9 +66,9 @@ func parseOnly(t *testing.T, text string) (kind string, first, last int) {
 	return kind, first, last
 }
 
-// round deletes the previous batch of a kind, creates a new batch, whose first number is first, and changes
-// some of its objects. It then checks the canaries, the objects and the log. The batch ends at number last, or
-// has the usual size if last is negative. round returns the next number.
+// round deletes the previous batch of a kind, creates a new batch that starts with number first, and changes some of
+// its objects. It then checks the canaries, the objects and the log. The batch ends at number last, or has the usual
+// size if last is negative. round returns the next number.
 func (c *campaign) round(t *testing.T, kind Kind, first, last int) (next int) {
 	t.Run(fmt.Sprintf("%s/%d", kind.Name, first), func(t *testing.T) {
 		c.remove(t, kind)

@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Seed selects the objects: the same seed and the same schemas give the same objects.
+// Seed selects the objects: the same seed and the same schemas always generate the same objects.
 type Seed uint64
 
 // Surroundings describe the cluster in which the objects are created.
 type Surroundings struct {
-	// Namespaces are the namespaces of the objects. Platforms name them too.
+	// Namespaces are the namespaces of the objects, and the values of spec.namespace of Platforms.
 	Namespaces []string
 	// Names are the names that references use, mostly names of objects that exist in each namespace.
 	Names []string
 }
 
-// Object returns the object with the given number and revision. Higher revisions have the name of revision 0 and
-// another spec. Their immutable fields mostly have the values of revision 0.
+// Object returns the object with the given number and revision. A higher revision has the same name as revision 0, and
+// another spec. Immutable fields of the higher revision mostly have the values of revision 0.
 func (s Surroundings) Object(seed Seed, kind Kind, number, revision int) *unstructured.Unstructured {
 	identity := random(seed, kind.Name, number, -1)
 	name := objectName(identity, kind, number)
@@ -63,15 +63,15 @@ type maker struct {
 	surroundings Surroundings
 	// full is the share of optional fields that are set. strange is the share of values that are odd.
 	full, strange float64
-	// budget is the number of bytes that long values may still use.
+	// budget is the number of bytes that remain for long values.
 	budget int
 	names  []string
 }
 
 func newMaker(r *rand.Rand, s Surroundings, number int) *maker {
 	m := &maker{Rand: r, surroundings: s}
-	// Most objects have few odd values: the API server refuses an object for one bad value, and then the
-	// other values are not tested.
+	// Most objects have few odd values: one bad value makes the API server reject the whole object, and its other values
+	// are not tested.
 	m.full = []float64{0, 0.1, 0.3, 0.6, 1}[weighted(r, 1, 4, 5, 3, 1)]
 	m.strange = []float64{0.05, 0.2, 0.5, 1}[weighted(r, 3, 5, 3, 1)]
 	m.budget = []int{2 << 10, 40 << 10, 300 << 10}[weighted(r, 12, 4, 1)]

@@ -82,7 +82,7 @@ func TestObjectsAreValidJSON(t *testing.T) {
 	}
 }
 
-// TestGeneratorCoversEveryFieldAndEnumValue generates 2000 objects of each kind. Together they must have every
+// TestGeneratorCoversEveryFieldAndEnumValue generates 2000 objects of each kind. The objects together must have every
 // field, every enum value, and lists of different lengths.
 func TestGeneratorCoversEveryFieldAndEnumValue(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// reasonOf returns the rule by which the API server has refused an object, without values of the object.
+// reasonOf returns the reason for which the API server has rejected an object, without values of the object.
 func reasonOf(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
@@ -34,7 +34,7 @@ func reasonOf(err error) string {
 	return cause.Field + ": " + cut(variable.ReplaceAllString(cause.Message, "…"), 200)
 }
 
-// variable matches the parts of a message that differ between refusals for the same reason.
+// variable matches the parts of a message that differ between rejections with the same reason.
 var variable = regexp.MustCompile(`"(\\.|[^"\\])*"|\d+`)
 
 // waitForConditions waits until every object of the batch has conditions for its newest generation. It skips deleted
@@ -74,8 +74,8 @@ func hasConditions(object *unstructured.Unstructured) bool {
 	return err1 == nil && err2 == nil && len(conditions) > 0 && generation == object.GetGeneration()
 }
 
-// remove deletes the batch of a kind, and waits until the API server has removed it. It also deletes the claims and
-// the databases on the server that the batch has left.
+// remove deletes the batch of a kind, and waits until the API server has removed it. It also deletes the remaining
+// claims and databases of the batch.
 func (c *campaign) remove(t *testing.T, kind Kind) {
 	t.Helper()
 	for _, object := range c.alive[kind.Name] {
@@ -105,8 +105,8 @@ func (c *campaign) remove(t *testing.T, kind Kind) {
 	}
 }
 
-// remaining returns the manifests of the objects in mine that still exist. It also unblocks the deletion of all
-// objects that are being deleted, of all kinds.
+// remaining returns the manifests of the objects in mine that still exist. It also unblocks the deletion of all objects
+// of all kinds that are being deleted.
 func (c *campaign) remaining(ctx context.Context, kind Kind, mine map[string]bool) (left []string, err error) {
 	for _, other := range c.kinds {
 		list, err := c.admin.Resource(other.Resource).List(ctx, metav1.ListOptions{})
@@ -128,7 +128,7 @@ func (c *campaign) remaining(ctx context.Context, kind Kind, mine map[string]boo
 	return left, nil
 }
 
-// ownFinalizers maps a kind to the finalizer that the operator removes from its objects.
+// ownFinalizers maps a kind to the finalizer that the operator removes from objects of the kind.
 var ownFinalizers = map[string]string{
 	"Database": "windlass.dev/database", "ExternalDatabase": "windlass.dev/externaldatabase",
 	"Platform": "windlass.dev/platform",
@@ -167,7 +167,7 @@ func (c *campaign) unblockDeletion(ctx context.Context, kind Kind, object *unstr
 	return err
 }
 
-// reaches reports whether the operator can log in to the server of an ExternalDatabase. Only the Secret "server" has
+// reaches reports whether the operator can log in to the server of an ExternalDatabase: only the Secret "server" has
 // valid credentials.
 func (c *campaign) reaches(object *unstructured.Unstructured) bool {
 	name, _, _ := unstructured.NestedString(object.Object, "spec", "connectionSecretRef", "name")

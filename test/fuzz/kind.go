@@ -1,7 +1,6 @@
-// Package fuzz generates objects that the schemas of Windlass' kinds allow and that no user would write. It
-// reads the schemas in the CustomResourceDefinitions, and generates odd strings, quantities, numbers and lists.
-// The test creates such objects of each kind on a real API server, and shows that the operator still works
-// for all other users.
+// Package fuzz generates objects that the schemas of Windlass' kinds allow and that no user would write. It reads the
+// schemas in the CustomResourceDefinitions, and generates odd strings, quantities, numbers and lists. The test creates
+// such objects of each kind on a real API server, and checks that the operator still works for all other users.
 package fuzz
 
 import (
@@ -18,14 +17,13 @@ import (
 type Kind struct {
 	// Name is the name of the kind, for example App.
 	Name string
-	// Resource is the group, version and resource of its objects.
+	// Resource is the group, version and resource of the kind.
 	Resource schema.GroupVersionResource
 	// Namespaced reports whether the kind is namespaced.
 	Namespaced bool
 	// Schema is the schema of a whole object.
 	Schema *apiextensionsv1.JSONSchemaProps
-	// Served are all served versions of the kind, the storage version first. Objects are generated
-	// for each of them.
+	// Served are all served versions of the kind, the storage version first. Objects are generated for each version.
 	Served []Version
 }
 

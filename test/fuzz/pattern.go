@@ -9,8 +9,8 @@ import (
 
 var expressions sync.Map // maps a pattern to its *regexp.Regexp
 
-// compiled returns the compiled pattern of a schema, and caches it. For a pattern that Go cannot compile, it returns
-// a pattern that matches all strings; the API server would refuse such a schema.
+// compiled returns the compiled pattern of a schema, and caches it. For a pattern that Go cannot compile, it returns a
+// pattern that matches all strings. The API server would reject a schema with such a pattern.
 func compiled(pattern string) *regexp.Regexp {
 	if known, ok := expressions.Load(pattern); ok {
 		return known.(*regexp.Regexp)
@@ -23,8 +23,8 @@ func compiled(pattern string) *regexp.Regexp {
 	return expression
 }
 
-// fromPattern generates a string from a pattern. The string has at most about length characters. Unless wild is set,
-// it has few repetitions and ordinary characters.
+// fromPattern generates a string from a pattern. The string has at most about length characters. Unless wild is true,
+// the string has few repetitions and only ordinary characters.
 func (m *maker) fromPattern(pattern string, wild bool, length int) string {
 	expression, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 // anything is the schema of a string without limits.
 var anything = &apiextensionsv1.JSONSchemaProps{}
 
-// repair changes a spec so that it mostly meets the validation rules of its kind. These rules relate several values,
-// and the schema of a single value does not show them.
+// repair changes a spec so that it mostly meets the validation rules of its kind. These rules relate several values, so
+// that the schema of a single value does not contain them.
 func (m *maker) repair(kind string, value any) {
 	spec, ok := value.(map[string]any)
 	if !ok {
@@ -63,11 +63,11 @@ func (m *maker) repairApp(spec map[string]any) {
 	}
 }
 
-// untidy matches the paths that an Ingress does not accept.
+// untidy matches the paths that the API server rejects in an Ingress.
 var untidy = regexp.MustCompile(`//|/\.\.?(/|$)`)
 
 // repairEnv gives valid and distinct names to the environment variables of most objects. The API server accepts an App
-// with invalid names, but refuses its Deployment.
+// with invalid names, but rejects its Deployment.
 func (m *maker) repairEnv(spec map[string]any) {
 	variables, ok := spec["env"].([]any)
 	if !ok || m.chance(0.3) {

@@ -35,7 +35,7 @@ var oddTexts = []string{
 
 var usualTexts = []string{"a", "web", "shop", "registry.example.com/shop:1", "LEVEL", "info", "x1", "config", "key"}
 
-// text returns a string for a property, which the schema allows unless matching fails. field is the name of the
+// text returns a string for a property. The schema allows the string unless matching fails. field is the name of the
 // property.
 func (m *maker) text(s *apiextensionsv1.JSONSchemaProps, field string) string {
 	if field == "schedule" {
@@ -65,7 +65,7 @@ func (m *maker) text(s *apiextensionsv1.JSONSchemaProps, field string) string {
 	return m.matching(s)
 }
 
-// oddText returns an odd string. The schema need not allow it.
+// oddText returns an odd string. The schema may forbid the string.
 func (m *maker) oddText(s *apiextensionsv1.JSONSchemaProps) string {
 	switch weighted(m.Rand, 8, 2, 2, 1) {
 	case 0:
@@ -85,7 +85,7 @@ func (m *maker) oddText(s *apiextensionsv1.JSONSchemaProps) string {
 }
 
 // matching returns a string that matches the patterns of a schema. It generates the string from the first pattern.
-// After 20 failed attempts it returns the last string, which the schema may refuse.
+// After 20 failed attempts, it returns the last string, even if the schema does not allow this string.
 func (m *maker) matching(s *apiextensionsv1.JSONSchemaProps) string {
 	allowed := permits(s)
 	pattern := "^[a-z]+$"
@@ -147,7 +147,7 @@ func valueOr(limit *int64, otherwise int64) int64 {
 	return *limit
 }
 
-// schedules are times in the past, with which the command runs at once, and times in the far future.
+// schedules are times in the past, at which an At is due immediately, and times in the far future.
 var schedules = []string{
 	"2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", "1970-01-01T00:00:00Z",
 	"1970-01-01T00:00:00+23:59", "1970-01-01T00:00:00-23:59",

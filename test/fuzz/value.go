@@ -13,7 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// inOrder iterates over a map in the order of its keys, so that a seed always gives the same objects.
+// inOrder iterates over a map in the order of its keys, so that the same seed always generates the same objects.
 func inOrder[T any](values map[string]T) iter.Seq2[string, T] {
 	return func(yield func(string, T) bool) {
 		for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -195,8 +195,8 @@ func (m *maker) dictionary(s *apiextensionsv1.JSONSchemaProps, field string) map
 // older matches oldSelf in a validation rule, and captures the property of oldSelf that the rule uses, if any.
 var older = regexp.MustCompile(`oldSelf(\.[A-Za-z]+)?`)
 
-// unchanged returns now with some parts of before: the parts that a rule of the schema compares with the
-// earlier value. Such a part is immutable, or may change only in one direction.
+// unchanged returns now with all values from before that a validation rule compares with oldSelf. Such a value is
+// immutable, or may change only in one direction. unchanged may modify now.
 func unchanged(s *apiextensionsv1.JSONSchemaProps, before, now any) any {
 	var kept []string
 	for _, rule := range s.XValidations {

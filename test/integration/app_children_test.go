@@ -12,7 +12,7 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestReconcileRemovesConflictingForeignFields sets fields of children as another client. The API server refuses an
+// TestReconcileRemovesConflictingForeignFields sets fields of children as another client. The API server rejects an
 // object that has both these fields and the fields that the operator sets.
 func TestReconcileRemovesConflictingForeignFields(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,8 @@ func patchSecret(t *testing.T, namespace, name, patch string) {
 	}
 }
 
-// podDigest returns the annotation of a Deployment's Pod template whose change replaces the Pods.
+// podDigest returns the digest of the inputs in the Pod template of a Deployment. A change of the digest replaces the
+// Pods.
 func podDigest(t *testing.T, namespace, name string) string {
 	t.Helper()
 	d, err := shared.Kube.AppsV1().Deployments(namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -171,7 +172,7 @@ func TestInvalidAppsAreRejectedAndCreateNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "spec.port") {
 		t.Errorf("creating an App with port 0: got %v, want an error with spec.port", err)
 	}
-	// The API server refuses objects of this size.
+	// The API server rejects objects of this size.
 	huge := &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Name: "huge"}, Spec: smallest()}
 	huge.Spec.Config = map[string]string{"huge": strings.Repeat("x", 4<<20)}
 	if _, err := shared.Windlass.WindlassV1alpha1().Apps(namespace).Create(t.Context(), huge,

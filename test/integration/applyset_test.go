@@ -24,9 +24,9 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestApplySetPrunesNoChild applies an object of each kind three times with `kubectl apply --prune --applyset`.
-// kubectl labels the objects that it applies, and deletes all other objects that have the label and a type of the set.
-// The set therefore also has an object of each type of children.
+// TestApplySetPrunesNoChild applies an object of each kind three times with `kubectl apply --prune --applyset`. kubectl
+// labels the objects that it applies, and deletes all other objects that have the label and a type of the set. The set
+// therefore also contains an object of each child type.
 func TestApplySetPrunesNoChild(t *testing.T) {
 	forAll(t, func(t *testing.T, o owner) {
 		namespace := shared.NewNamespace(t)
@@ -112,8 +112,8 @@ func neighbours(t *testing.T) (all []any) {
 
 var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// contents returns the metadata and the spec or data of the children in a namespace. It leaves out the objects of the
-// ApplySet, and the object with the UID applied. For objects without a status, the metadata includes the resource
+// contents returns the metadata and the spec or data of the children in a namespace, except for the objects of the
+// ApplySet and the object with the UID applied. For objects without a status, the metadata includes the resource
 // version.
 func contents(t *testing.T, client dynamic.Interface, namespace string, applied types.UID) map[string]any {
 	t.Helper()
@@ -143,8 +143,8 @@ func contents(t *testing.T, client dynamic.Interface, namespace string, applied 
 	return found
 }
 
-// reconcileOnce pauses an object, and continues it. It returns when the operator has reconciled the newest version of
-// the object.
+// reconcileOnce pauses and resumes an object. It returns when the operator has reconciled the newest version of the
+// object.
 func reconcileOnce(t *testing.T, objects dynamic.ResourceInterface, name string) {
 	t.Helper()
 	for _, value := range []string{`"true"`, "null"} {

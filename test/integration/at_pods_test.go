@@ -31,7 +31,7 @@ func startEndless(t *testing.T, p *framework.Installation, namespace, name strin
 	return runningPod(t, p, namespace, name+"-pod")
 }
 
-// runningPod returns a Pod once it runs and has the finalizer.
+// runningPod waits until a Pod runs, and returns the Pod. It fails the test if the Pod lacks the finalizer.
 func runningPod(t *testing.T, p *framework.Installation, namespace, name string) (pod *corev1.Pod) {
 	t.Helper()
 	framework.Eventually(t, "Pod "+name+" to run", func(ctx context.Context) (_ bool, err error) {
@@ -183,7 +183,7 @@ func TestBeforeRolloutWhosePodIsDeletedFails(t *testing.T) {
 	checkCreatedOnce(t, shared, namespace, pod.Name)
 }
 
-// TestPodsThatChangeWhileOperatorIsDown stops the operator, as a drain of its own node does.
+// TestPodsThatChangeWhileOperatorIsDown changes Pods while the operator is stopped, as after a drain of its node.
 func TestPodsThatChangeWhileOperatorIsDown(t *testing.T) {
 	t.Parallel()
 	p := framework.Own(t)
@@ -238,8 +238,8 @@ func TestPodsThatChangeWhileOperatorIsDown(t *testing.T) {
 	})
 }
 
-// TestUninstalledOperatorLeavesNoPodBehind runs the commands in README.md that release the Pods of an operator that was
-// removed before its Ats.
+// TestUninstalledOperatorLeavesNoPodBehind runs commands of README.md after the operator was removed before its Ats.
+// The commands remove the finalizer from the Pods of the Ats.
 func TestUninstalledOperatorLeavesNoPodBehind(t *testing.T) {
 	t.Parallel()
 	p := framework.Own(t)
@@ -259,7 +259,7 @@ func TestUninstalledOperatorLeavesNoPodBehind(t *testing.T) {
 	if err != nil || !slices.Equal(live.Finalizers, []string{theirs}) {
 		t.Errorf("the Pod has the finalizers %v, want only %s: %v", live.Finalizers, theirs, err)
 	}
-	runReadme(t, p, "command-tracking") // it is safe to repeat
+	runReadme(t, p, "command-tracking") // the commands are safe to repeat
 }
 
 // runReadme runs the code block of README.md that contains a text.

@@ -17,9 +17,9 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestAppYieldsToAutoscalerOfOthers creates a HorizontalPodAutoscaler for the Deployment of an App. The controller of
-// Kubernetes scales the Deployment to its minimum. The test scales on, as this controller does for load. It then
-// follows the advice in the status of the App.
+// TestAppYieldsToAutoscalerOfOthers creates a HorizontalPodAutoscaler for the Deployment of an App. The
+// HorizontalPodAutoscaler controller scales the Deployment to the minimum. The test then scales the Deployment further,
+// as the controller does under load, and follows the advice in the status of the App.
 func TestAppYieldsToAutoscalerOfOthers(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
@@ -72,7 +72,7 @@ func TestAppYieldsToAutoscalerOfOthers(t *testing.T) {
 	})
 }
 
-// podsOf returns the UIDs of the Pods of App shop, in order.
+// podsOf returns the sorted UIDs of the Pods of App shop.
 func podsOf(t *testing.T, namespace string) []string {
 	t.Helper()
 	pods, err := shared.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{

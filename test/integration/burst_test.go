@@ -15,8 +15,8 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// crowd is the number of Ats that are due at one instant, far more than the operator reconciles at a time. creators is
-// the number of goroutines that create the Ats.
+// crowd is the number of Ats that are due at one instant. It is far larger than the number of Ats that the operator
+// reconciles at a time. creators is the number of goroutines that create the Ats.
 const crowd, creators = 200, 10
 
 func TestAtsDueTogetherRunOnceEach(t *testing.T) {
@@ -48,8 +48,8 @@ func TestAtsDueTogetherRunOnceEach(t *testing.T) {
 	}
 }
 
-// createCrowd creates Ats that are due at one instant. It measures the creation in a dry run, to select an instant
-// that is later than the creation of the last At.
+// createCrowd creates Ats that are due at one instant. It measures the duration of the creation in a dry run, and
+// selects an instant after the creation of the last At.
 func createCrowd(t *testing.T, c *framework.Installation) {
 	t.Helper()
 	create := func(due time.Time, opts metav1.CreateOptions) time.Duration {
@@ -71,7 +71,7 @@ func createCrowd(t *testing.T, c *framework.Installation) {
 	}
 }
 
-// inParallel calls do for each number below crowd, in as many goroutines as creators.
+// inParallel calls do for each number below crowd. The number of goroutines is creators.
 func inParallel(t *testing.T, do func(ctx context.Context, i int) error) {
 	t.Helper()
 	numbers := make(chan int)

@@ -49,7 +49,7 @@ func TestReconcileKeepsForeignObjectWithChildName(t *testing.T) {
 }
 
 // takenName checks that an object of kind o reports a foreign object with the name of its child, and that the operator
-// does not change the foreign object. If owned is set, the foreign object has another owner.
+// does not change the foreign object. If owned is true, another object owns the foreign object.
 func takenName(t *testing.T, o owner, c childType, owned bool) {
 	t.Helper()
 	namespace, client := shared.NewNamespace(t), dynamicClient(t)

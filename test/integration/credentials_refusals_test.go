@@ -15,18 +15,19 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// Messages of the API server for credentials that it refuses.
+// Messages of the API server for rejected values of spec.credentials.
 const (
 	badRotateEvery = "rotateEvery must be a duration from 1h to 87600h in hours, minutes and seconds, such as " +
 		"720h or 36h30m"
 	badGracePeriod = "gracePeriod must be a duration from 0s to 168h in hours, minutes and seconds, such as 10m"
 	badOrder       = "gracePeriod must be shorter than rotateEvery"
-	// unchecked is what the API server adds if a value has a wrong type or length, or is not in an enum.
+	// unchecked is the text that the API server appends if a value has a wrong type or length, or is not in an enum.
 	unchecked = ", <nil>: Invalid value: null: some validation rules were not checked because the object was " +
 		"invalid; correct the existing errors to complete validation"
 )
 
-// credentialsCases has values of spec.credentials, with the words of the refusal. A value without words is accepted.
+// credentialsCases has values of spec.credentials, with words of the expected error. The API server accepts a value
+// without words.
 var credentialsCases = map[string]struct {
 	credentials string
 	want        []string
@@ -134,8 +135,8 @@ func TestRefusedCredentialsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 	}
 }
 
-// wantAnswer fails the test unless the API server refuses to create an object with these words or, without words,
-// accepts it.
+// wantAnswer fails the test unless the API server rejects a new object with an error that contains all words. If there
+// are no words, the API server must accept the object.
 func wantAnswer(t *testing.T, client dynamic.Interface, namespace, kind, spec string, words []string) {
 	t.Helper()
 	manifest := fmt.Sprintf(`{"apiVersion":"windlass.dev/v1alpha1","kind":%q,"metadata":{"name":"answered"},"spec":%s}`,

@@ -110,7 +110,7 @@ func apply(t *testing.T, manifest string) {
 	}
 }
 
-// refused waits until Database "shop" says why the API server rejects its Pod.
+// refused waits until the status of Database "shop" says why the API server rejects its Pod.
 func refused(t *testing.T, namespace string, o obstacle) {
 	t.Helper()
 	db := shared.DatabaseReason(t, namespace, "shop", "PodRefused")
@@ -120,8 +120,9 @@ func refused(t *testing.T, namespace string, o obstacle) {
 	}
 }
 
-// TestDatabaseSaysWhyItsPodIsRefused also checks that the Database recovers once the cause is gone: the operator makes
-// the StatefulSet controller, which backs off for up to 17 minutes, create the Pod.
+// TestDatabaseSaysWhyItsPodIsRefused checks the status, and checks that the Database recovers after the removal of the
+// obstacle. The StatefulSet controller backs off for up to 17 minutes, but the operator makes it create the Pod
+// earlier.
 func TestDatabaseSaysWhyItsPodIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, o := range obstacles {

@@ -20,7 +20,7 @@ import (
 )
 
 // createReadyDatabase creates a Database "shop" in a new namespace, and returns the namespace when the Database is
-// Ready. change modifies the smallest spec, and may be nil.
+// Ready. If change is not nil, it modifies the smallest spec before the creation.
 func createReadyDatabase(t *testing.T, change func(*v1alpha1.DatabaseSpec)) string {
 	t.Helper()
 	spec := framework.SmallestDatabase()

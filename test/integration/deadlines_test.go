@@ -54,8 +54,8 @@ func startedPod(t *testing.T, namespace, name string) *corev1.Pod {
 	return pod
 }
 
-// watchPods watches the Pods of a namespace, which may exist for less time than passes between two reads on a busy
-// machine. It returns a function that waits until a number of different Pods have started.
+// watchPods watches the Pods of a namespace. It returns a function that waits until the given number of different Pods
+// have started. Reads could miss a Pod that exists briefly on a busy machine.
 func watchPods(t *testing.T, namespace string) (waitForStarted func(number int)) {
 	t.Helper()
 	pods, err := shared.Kube.CoreV1().Pods(namespace).Watch(t.Context(), metav1.ListOptions{})
@@ -94,7 +94,7 @@ func TestAtFollowsEditedSchedule(t *testing.T) {
 	shared.Create(t, namespace, "marker", "echo Hello", func(at *v1.At) {
 		at.Spec.Schedule = time.Now().Add(10 * time.Second).UTC().Format(time.RFC3339)
 	})
-	shared.InPhase(t, namespace, "marker", v1.AtDone) // by then the first schedule has passed
+	shared.InPhase(t, namespace, "marker", v1.AtDone) // the first schedule has passed when the At "marker" is Done
 	shared.InPhase(t, namespace, "later", v1.AtPending)
 }
 
@@ -214,7 +214,7 @@ func TestAtKeepsForeignPodWithItsPodName(t *testing.T) {
 	if err := pods.Delete(t.Context(), "taken-pod", metav1.DeleteOptions{}); err != nil {
 		t.Fatalf("deleting the foreign Pod: %v", err)
 	}
-	shared.InPhase(t, namespace, "taken", v1.AtDone) // without a change of the At
+	shared.InPhase(t, namespace, "taken", v1.AtDone) // although the At has not changed
 }
 
 func TestAtRestoresPodLabels(t *testing.T) {

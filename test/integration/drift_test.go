@@ -20,7 +20,7 @@ import (
 )
 
 // TestReconcileCorrectsEachDriftInOneWrite changes every field that the operator sets in every child, one at a time,
-// including the keys of list items. It leaves out fields that users may change. It also removes and repeats every list
+// including the keys of list items, and except for fields that users may change. It also removes and repeats every list
 // item.
 func TestReconcileCorrectsEachDriftInOneWrite(t *testing.T) {
 	forAll(t, func(t *testing.T, o owner) {
@@ -117,8 +117,8 @@ func itemsIn(fields [][]any) (items [][]any) {
 	return items
 }
 
-// changeField changes one field of a child as another client. It returns false if the API server refuses
-// or reverts the change.
+// changeField changes one field of a child as another client. It returns false if the API server rejects or reverts the
+// change.
 func changeField(
 	t *testing.T, client dynamic.Interface, c childType, before *unstructured.Unstructured, path []any, how disturbance,
 ) bool {
@@ -165,8 +165,8 @@ func repeat(holder, at any) any {
 	return append(holder.([]any), runtime.DeepCopyJSONValue(holder.([]any)[at.(int)]))
 }
 
-// alter applies a disturbance at a path, and returns the altered value. In the data of a Secret, it adds otherData
-// instead. ok is false if the path does not exist.
+// alter applies a disturbance at a path, and returns the altered value. In the data of a Secret, alter adds otherData
+// instead of applying the disturbance. ok is false if the path does not exist.
 func alter(value any, path []any, how disturbance) (altered any, ok bool) {
 	switch at := value.(type) {
 	case map[string]any:
@@ -199,7 +199,7 @@ func alter(value any, path []any, how disturbance) (altered any, ok bool) {
 	}
 }
 
-// otherData is a prefix of base64 data that changes the decoded data and keeps it valid.
+// otherData is a valid prefix for base64 data. It changes the decoded data.
 const otherData = "eHh4"
 
 // others maps names of fields to a second valid value.

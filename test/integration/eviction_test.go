@@ -17,7 +17,7 @@ import (
 )
 
 // TestEvictionOfPodThatIsNotReadySucceeds evicts the Pods of an App as `kubectl drain` does. No Pod of the App is
-// ready, so that its PodDisruptionBudget allows no disruption.
+// ready, so the PodDisruptionBudget of the App allows no disruption.
 func TestEvictionOfPodThatIsNotReadySucceeds(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)

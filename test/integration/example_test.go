@@ -96,8 +96,8 @@ func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 	}
 }
 
-// awaitRight waits until the API server grants the operator a right: the API server observes a new binding with a
-// delay.
+// awaitRight waits until the API server grants the operator a right, because the API server observes a new role binding
+// after a delay.
 func awaitRight(t *testing.T, right ...string) {
 	t.Helper()
 	args := append([]string{"auth", "can-i", "--as", "system:serviceaccount:memcached-operator:memcached-operator"},

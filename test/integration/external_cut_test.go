@@ -18,9 +18,9 @@ import (
 
 // scenario is an operation of the controller on a server.
 type scenario struct {
-	// begin establishes the initial state, without a cut of the connection.
+	// begin creates the initial state. The proxy does not cut the connection during begin.
 	begin func(t *testing.T, e *external)
-	// act starts the operation, and end returns when the controller has finished it.
+	// act starts the operation, and end returns when the controller has finished the operation.
 	act, end func(t *testing.T, e *external)
 }
 
@@ -106,8 +106,9 @@ func (e *external) state(t *testing.T) map[string]string {
 	return state
 }
 
-// TestExternalDatabaseRecoversFromEveryConnectionCut runs each scenario several times. Each run has one cut of the
-// connection, before or after one login or statement. The final state must equal the state after a run without a cut.
+// TestExternalDatabaseRecoversFromEveryConnectionCut runs each scenario several times. In each run, the proxy cuts the
+// connection once, before or after a login or statement. The final state must equal the state after a run without a
+// cut.
 func TestExternalDatabaseRecoversFromEveryConnectionCut(t *testing.T) {
 	t.Parallel()
 	for name, s := range scenarios {
@@ -157,7 +158,8 @@ func (s scenario) run(
 	s.act(t, e)
 	s.end(t, e)
 	statements = proxy.Statements()[before:]
-	// The run without a cut may have had more reconciles than this run. Cause reconciles until the proxy makes the cut.
+	// The run without a cut may have had more reconciles than this run. Trigger reconciles until the proxy cuts the
+	// connection.
 	isQuery := what == postgres.Login || strings.HasPrefix(what, "select")
 	for cut != "" && !proxy.WasCut() && isQuery && e.exists(t) {
 		e.touch(t)

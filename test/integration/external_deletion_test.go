@@ -75,8 +75,8 @@ func TestExternalDatabaseDeletionEndsOpenConnections(t *testing.T) {
 	e.wantLeft(t, "0")
 }
 
-// TestExternalDatabaseDeletionWaitsForConnectionSecret restarts the controller, because a controller that has read the
-// Secret continues with the data that it has read.
+// TestExternalDatabaseDeletionWaitsForConnectionSecret restarts the controller, because a running controller continues
+// to use the Secret that it has read.
 func TestExternalDatabaseDeletionWaitsForConnectionSecret(t *testing.T) {
 	t.Parallel()
 	p := framework.Own(t)
@@ -191,8 +191,8 @@ func TestNamespaceDeletionDropsExternalDatabases(t *testing.T) {
 }
 
 // TestNamespaceDeletionWithDatabaseAsServerNeedsNoServer deletes a namespace that has a Database, and an
-// ExternalDatabase on its server. The operator runs outside of the cluster and cannot reach this server, just as after
-// the deletion of the server's Pod. The volume takes the role and the database with it.
+// ExternalDatabase on its server. The operator runs outside of the cluster and cannot reach this server, as after the
+// deletion of the server's Pod. The role and the database are deleted with the volume of the server.
 func TestNamespaceDeletionWithDatabaseAsServerNeedsNoServer(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
@@ -225,7 +225,7 @@ func TestNamespaceDeletionDuringCreationLeavesNothingOnServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	// blocks writes to the table, but no reads
+	// blocks writes to the table, but not reads
 	if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE pg_shdescription IN EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}

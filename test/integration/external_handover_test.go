@@ -20,8 +20,8 @@ import (
 
 const handOverWords = "ask the administrator of the server to run: "
 
-// handOver is a server on which roles and databases existed before, as the administrator in the connection Secret
-// sees it.
+// handOver is a server with roles and databases that existed before their ExternalDatabases. The tests use the rights
+// of the administrator in the connection Secret.
 type handOver struct {
 	namespace  string
 	connection map[string]string
@@ -29,7 +29,7 @@ type handOver struct {
 	superuser *postgres.Server
 }
 
-// handOverServers creates servers in the ways in which teams create them.
+// handOverServers has functions that create servers as teams usually create them.
 var handOverServers = map[string]func(t *testing.T) *handOver{
 	"made as by the official image": func(t *testing.T) *handOver {
 		server, err := postgres.NewServerOf(t.Context(), "shop")
@@ -88,7 +88,7 @@ func (h *handOver) connect(ctx context.Context, role, password, database string)
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// execIn executes statements as they are, as the administrator in the connection Secret.
+// execIn executes statements in a database, as the administrator in the connection Secret.
 func (h *handOver) execIn(t *testing.T, database string, statements ...string) {
 	t.Helper()
 	conn, err := h.connect(t.Context(), h.connection["username"], h.connection["password"], database)
@@ -103,8 +103,8 @@ func (h *handOver) execIn(t *testing.T, database string, statements ...string) {
 	}
 }
 
-// state returns the attributes, memberships and privileges on the server, by name, except those of some roles and
-// databases, and except some memberships, which are named "members of ROLE".
+// state returns the attributes of roles, the privileges of databases, and the memberships on the server, by name. It
+// skips the roles and databases in except. The text "members of ROLE" in except skips the members of a role.
 func (h *handOver) state(t *testing.T, except ...string) map[string]string {
 	t.Helper()
 	roles := "SELECT 'role ' || rolname, rolname::text, '', row_to_json(r)::text FROM pg_roles r"
@@ -176,7 +176,7 @@ func (h *handOver) wantLogin(t *testing.T, role, password, database string) {
 	}
 }
 
-// wantSame fails the test unless a state is as before.
+// wantSame fails the test unless two states are equal.
 func wantSame(t *testing.T, before, after map[string]string) {
 	t.Helper()
 	for name, text := range after {
@@ -191,7 +191,8 @@ func wantSame(t *testing.T, before, after map[string]string) {
 	}
 }
 
-// created returns the names of what the operator creates for an owner and a database.
+// created returns the names of the roles, memberships and databases that the operator creates for an owner and a
+// database.
 func created(owner, database string) []string {
 	var names []string
 	for _, role := range []string{owner, owner + "-login1", owner + "-login2"} {
@@ -252,7 +253,7 @@ func TestHandedOverRoleKeepsRightsAndPassword(t *testing.T) {
 	}
 }
 
-// TestConflictWithoutDatabase hands a role without a database over.
+// TestConflictWithoutDatabase hands over a role whose database does not exist.
 func TestConflictWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	for server, newServer := range handOverServers {
@@ -268,13 +269,13 @@ func TestConflictWithoutDatabase(t *testing.T) {
 			h.message(t, "existing", "PasswordUnknown")
 			patchSecret(t, h.namespace, "existing-credentials", `{"stringData":{"password":"of-the-owner"}}`)
 			shared.ExternalDatabaseIn(t, h.namespace, "existing", v1alpha1.ExternalDatabaseReady)
-			// An administrator that is not a superuser joins the role, to create the database.
+			// An administrator that is not a superuser becomes a member of the role to create the database.
 			wantSame(t, before, h.state(t, "members of clerk", "orders"))
 		})
 	}
 }
 
-// TestAdministratorCannotBeOwner names the administrator as the owner, and then follows the message.
+// TestAdministratorCannotBeOwner sets the administrator as the owner, and then follows the advice in the message.
 func TestAdministratorCannotBeOwner(t *testing.T) {
 	t.Parallel()
 	for server, newServer := range handOverServers {
@@ -309,7 +310,7 @@ func TestAdministratorCannotBeOwner(t *testing.T) {
 	}
 }
 
-// TestOwnerThatBecomesSuperuserIsReported has a role that the operator has created.
+// TestOwnerThatBecomesSuperuserIsReported makes a role that the operator has created a superuser.
 func TestOwnerThatBecomesSuperuserIsReported(t *testing.T) {
 	t.Parallel()
 	e := newExternal(t, sharedServer(t), nil)
@@ -325,7 +326,8 @@ func TestOwnerThatBecomesSuperuserIsReported(t *testing.T) {
 	e.ready(t)
 }
 
-// TestHandedOverAlternateLoginIsUsed has a role with the name of an alternate login.
+// TestHandedOverAlternateLoginIsUsed creates a role with the name of an alternate login before the operator creates
+// this login.
 func TestHandedOverAlternateLoginIsUsed(t *testing.T) {
 	t.Parallel()
 	e := newExternal(t, sharedServer(t), nil)

@@ -181,8 +181,8 @@ func TestDroppedDatabaseIsRecreatedOnlyOnRequest(t *testing.T) {
 	e.wantMessage(t, "DatabaseGone", true, "windlass.dev/recreate="+after.Status.ExternalID)
 }
 
-// TestExternalDatabaseAdoptsRestoredDatabase restores a database with its mark, as a dump of pg_dump --create does,
-// and without the mark.
+// TestExternalDatabaseAdoptsRestoredDatabase restores a database with its mark, as from a dump of pg_dump --create, and
+// without its mark.
 func TestExternalDatabaseAdoptsRestoredDatabase(t *testing.T) {
 	t.Parallel()
 	for name, marked := range map[string]bool{"with its mark": true, "without its mark": false} {

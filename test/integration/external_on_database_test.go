@@ -46,7 +46,7 @@ func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 		t.Fatalf("connecting as the owner: %v", err)
 	}
 	_ = conn.Close(t.Context())
-	s.restart(t) // the script in the Pod must not change the role of the ExternalDatabase
+	s.restart(t) // the start script must not change the role of the ExternalDatabase
 	deleteExternal(t, s.namespace, "cart")
 	s.wants(t, "select count(*) from pg_database where datname = 'cart'", "0")
 }

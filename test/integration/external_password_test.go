@@ -49,7 +49,7 @@ func TestExternalDatabasePasswordsAppearOnlyInSecrets(t *testing.T) {
 		p.ExternalDatabaseReason(t, "default", "shop", reason)
 	}
 	// Cause two errors: the operator may not change the database, and the administrator's password is wrong. A reconcile
-	// that still uses the former Secret corrects the database, so change the database until a reconcile fails.
+	// that still uses the previous Secret corrects the database, so change the database until a reconcile fails.
 	e.exec(t, "postgres", "CREATE ROLE limited LOGIN CREATEROLE PASSWORD 'canary-of-nobody-at-all'")
 	change("server", "username", "limited")
 	change("server", "password", "canary-of-nobody-at-all")

@@ -50,8 +50,8 @@ func TestExternalDatabaseCreatesAndDropsRoleAndDatabase(t *testing.T) {
 	e.wantLeft(t, "0")
 }
 
-// wantLeft fails the test unless want is the number of objects that are left on the server: "2" if both the role and
-// the database exist, and "0" if neither exists.
+// wantLeft fails the test unless want is the number of objects on the server: "2" if both the role and the database
+// exist, and "0" if neither exists.
 func (e *external) wantLeft(t *testing.T, want string) {
 	t.Helper()
 	const sql = "select (select count(*) from pg_database where datname = 'database') + (select count(*) from " +

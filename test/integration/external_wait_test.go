@@ -146,7 +146,7 @@ func newSilence(t *testing.T) *silence {
 			}
 			s.count(1)
 			go func() {
-				_, _ = io.Copy(io.Discard, conn) // until the client closes the connection
+				_, _ = io.Copy(io.Discard, conn) // returns when the client closes the connection
 				_ = conn.Close()
 				s.count(-1)
 			}()

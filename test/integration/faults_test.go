@@ -33,7 +33,7 @@ type troubledServer struct {
 	mu      sync.Mutex
 	random  *rand.Rand
 	left    int             // the number of errors to send
-	refused map[string]bool // the methods and paths of requests about the certificate that failed last time
+	refused map[string]bool // the methods and paths of requests for the certificate whose last attempt failed
 }
 
 // trouble is the error with which the proxy responds to one request.
@@ -62,9 +62,9 @@ func (s *troubledServer) next(r *http.Request) trouble {
 	return tooMany + trouble(s.random.IntN(3))
 }
 
-// isOfCertificate reports whether a request is about the webhook's certificate. The proxy does not let such a request
-// fail twice in a row. The controller is ready only when it has the certificate, and it doubles its backoff after each
-// failure: seven failures in a row would delay the start by two minutes.
+// isOfCertificate reports whether a request concerns the webhook's certificate. The proxy does not let such a request
+// fail twice in a row: the controller is not ready without the certificate, and doubles its backoff after each failure.
+// Seven failures in a row would delay the start by two minutes.
 func isOfCertificate(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/namespaces/windlass-system/secrets") ||
 		strings.Contains(r.URL.Path, "/customresourcedefinitions")
@@ -100,8 +100,8 @@ func (s *troubledServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// troubled starts a troubledServer for a cluster, which sends the given number of errors. It returns the server, and a
-// kubeconfig with which the controller's account uses the server.
+// troubled starts a troubledServer for a cluster. The server sends the given number of errors. It returns the server,
+// and a kubeconfig with which the controller's account uses the server.
 func troubled(t *testing.T, c *framework.Cluster, errors int) (*troubledServer, string) {
 	t.Helper()
 	troubled := &troubledServer{random: rand.New(rand.NewPCG(1, 2)), left: errors, refused: map[string]bool{}}

@@ -26,11 +26,11 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 			{
 				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-settings",
 				theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
-				// Each Secret has its own password and revision, and the time of its last change.
+				// Each Secret has its own password, revision and time of the last change.
 				undecided: [][]string{
 					{"data", "owner.password"}, {"data", "revision"}, {"metadata", "annotations", "windlass.dev/settings-changed-at"},
 				},
-				// A correction gives the Secret a new revision and time, so that the server applies it again.
+				// A correction gives the Secret a new revision and time, so that the server applies the settings again.
 				unwatched: [][]string{
 					{"data", "revision"}, {
 						"metadata", "annotations", "windlass.dev/settings-changed-at",
@@ -73,7 +73,7 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 				"create secrets " + namespace + "/shop-credentials",
 				"create secrets " + namespace + "/shop-settings",
 				"create services " + namespace + "/shop",
-				// confirms that the Database exists, because the claim has no owner and would outlive the Database
+				// confirms that the Database exists, because a claim without an owner would outlive the Database
 				"get databases " + namespace + "/shop",
 				"create persistentvolumeclaims " + namespace + "/shop",
 				"create statefulsets " + namespace + "/shop",

@@ -19,7 +19,7 @@ import (
 )
 
 // owner describes a kind that owns children, for the tests of all such kinds. A test namespace belongs to at most one
-// object of the kind, whose spec sets every field.
+// object of the kind. The spec of this object sets every field.
 type owner struct {
 	// name is the singular name of the resource.
 	name     string
@@ -89,8 +89,8 @@ type kindOf[S any] struct {
 	everything     func() S
 	createWithSpec func(t *testing.T, on *framework.Installation, namespace string, spec S)
 	setSpec        func(t *testing.T, namespace string, spec S)
-	// changes maps the JSON name of each field to functions that set the field to another value or, where that is
-	// valid, to no value.
+	// changes maps the JSON name of each field to functions that set the field to another value. If the field is optional,
+	// a function may also remove the value.
 	changes map[string][]func(*S)
 	// fixed lists the immutable fields, and oneWay lists the fields whose changes cannot be reverted.
 	fixed, oneWay []string
@@ -158,7 +158,7 @@ func (c childType) comparableFields(object *unstructured.Unstructured) map[strin
 	return fields
 }
 
-// createForeign creates a foreign object with the name of the child. If owned is set, a ServiceAccount owns the
+// createForeign creates a foreign object with the name of the child. If owned is true, a ServiceAccount owns the
 // object.
 func (c childType) createForeign(t *testing.T, client dynamic.Interface, namespace string, owned bool) {
 	t.Helper()

@@ -42,7 +42,7 @@ func (p *pair) holder(ctx context.Context) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// takeOver waits until the standby leads, and returns how long that took.
+// takeOver waits until the standby leads, and returns the duration of the wait.
 func (p *pair) takeOver(t *testing.T) time.Duration {
 	t.Helper()
 	begun := time.Now()
@@ -65,7 +65,7 @@ func TestStandbyTakesOverWithoutListing(t *testing.T) {
 	waitAllDone(t, p.Installation)
 	// The audit log records a watch only when the watch ends, so it lacks the standby's watches, which are still running.
 	for _, request := range listsAndWatches(t, p.Cluster)[opened:] {
-		// The leader lists the Leases once, to see whether replicas work on shards.
+		// A new leader lists the Leases once, to find replicas that work on shards.
 		if strings.HasPrefix(request, "list") && !strings.HasPrefix(request, "list leases") {
 			t.Errorf("the standby listed objects to take over: %s", request)
 		}

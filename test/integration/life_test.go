@@ -51,7 +51,7 @@ spec:
 		}
 		if phase := at.Status.Phase; phase != "" && !slices.Contains(phases, phase) {
 			phases = append(phases, phase)
-			if phase == v1alpha1.PhasePending { // only now, so that the watch observes Pending on a slow machine too
+			if phase == v1alpha1.PhasePending { // not earlier, so that the watch also observes Pending on a slow machine
 				apply(framework.Soon())
 			}
 		}

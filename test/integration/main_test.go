@@ -16,7 +16,7 @@ import (
 // controllerUser is the user name in the controller's requests.
 const controllerUser = framework.ControllerUser
 
-// shared is the cluster of all tests that do not break their cluster.
+// shared is the cluster of all tests that do not need a cluster of their own.
 var shared *framework.Installation
 
 func TestMain(m *testing.M) {

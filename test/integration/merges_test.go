@@ -20,8 +20,9 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestReconcileReplacesWhatMergeCannotRepair makes changes beside which the API server rejects the desired fields, and
-// changes that a strategic merge does not see. What an autoscaler and `kubectl rollout restart` have set stays.
+// TestReconcileReplacesWhatMergeCannotRepair makes two kinds of changes as another client: changes with which the API
+// server rejects the desired fields, and changes that a strategic merge does not revert. Values of an autoscaler and of
+// `kubectl rollout restart` must stay.
 func TestReconcileReplacesWhatMergeCannotRepair(t *testing.T) {
 	t.Parallel()
 	ofApp, ofDatabase, client := shared.NewNamespace(t), shared.NewNamespace(t), dynamicClient(t)
@@ -119,7 +120,7 @@ func TestReconcileReplacesWhatMergeCannotRepair(t *testing.T) {
 			})
 			got := answers()[earlier:]
 			for i := slices.Index(got, http.StatusConflict); i >= 0; i = slices.Index(got, http.StatusConflict) {
-				got = got[i+1:] // the operator begins again with the newest version
+				got = got[i+1:] // the operator tries all merges again with the newest version
 			}
 			if diff := cmp.Diff(c.answers, got); diff != "" {
 				t.Errorf("responses to patches (-want +got):\n%s", diff)

@@ -12,8 +12,8 @@ import (
 	"windlass.dev/windlass/test/schema"
 )
 
-// checkRefusals returns an error unless the tests have made each refusal appear that docs/messages.md lists. It runs
-// after all tests.
+// checkRefusals returns an error unless the tests have caused each error of the API server that docs/messages.md lists.
+// It runs after all tests.
 func checkRefusals() error {
 	if flag.Lookup("test.run").Value.String() != "" {
 		return nil // some tests did not run

@@ -27,7 +27,7 @@ var startSharedServer = sync.OnceValues(func() (*postgres.Server, error) {
 })
 
 // sharedServer returns the PostgreSQL server outside of the cluster that tests share. A test must not stop or
-// reconfigure it.
+// reconfigure this server.
 func sharedServer(t *testing.T) *postgres.Server {
 	t.Helper()
 	server, err := startSharedServer()
@@ -44,7 +44,7 @@ func removeSharedServer() {
 	}
 }
 
-// ownServer returns a PostgreSQL server for one test, which may stop or reconfigure it.
+// ownServer returns a PostgreSQL server for one test. The test may stop or reconfigure the server.
 func ownServer(t *testing.T, settings ...string) *postgres.Server {
 	t.Helper()
 	server, err := postgres.NewServer(t.Context(), settings...)
@@ -91,7 +91,7 @@ func updateConnection(t *testing.T, namespace, name string, data map[string]stri
 	}
 }
 
-// external is an ExternalDatabase "shop" in its own namespace, with the PostgreSQL server of its database.
+// external is an ExternalDatabase "shop" in its own namespace, and the PostgreSQL server of its database.
 type external struct {
 	namespace string
 	server    *postgres.Server
@@ -117,7 +117,7 @@ func newExternal(t *testing.T, server *postgres.Server, connection map[string]st
 	return e
 }
 
-// create creates the ExternalDatabase, after change has modified its spec. change may be nil.
+// create creates the ExternalDatabase. If change is not nil, it modifies the spec before the creation.
 func (e *external) create(t *testing.T, change func(*v1alpha1.ExternalDatabaseSpec)) {
 	t.Helper()
 	spec := e.spec()

@@ -180,7 +180,7 @@ func TestInvalidPlatformChangesAreRejected(t *testing.T) {
 			}
 		})
 	}
-	// The API server accepts this change of the Platform, but refuses the change of the Database that follows from it.
+	// The API server accepts this change of the Platform, but rejects the resulting change of the Database.
 	shared.UpdatePlatform(t, namespace, func(p *v1alpha1.Platform) {
 		p.Spec.Components[0].Database.Storage.Size = resource.MustParse("1Mi")
 		p.Spec.Components = append(p.Spec.Components, task("job"))
@@ -191,7 +191,7 @@ func TestInvalidPlatformChangesAreRejected(t *testing.T) {
 	if !strings.Contains(message(platform), words) || platform.Status.Phase != v1alpha1.PlatformFailed {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
-	// The operator sends a refused patch only once.
+	// The operator sends a rejected patch only once.
 	refused := controllerRequests(t, shared.Cluster, func(r framework.Request) bool {
 		return r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource == "databases" && r.ResponseStatus.Code == 422
 	})

@@ -31,8 +31,8 @@ type trap struct {
 }
 
 // arm makes the trap hold the first write to the Platform with the name of the namespace, or to an App or At of the
-// Platform. If late is set, the API server executes the held write. arm returns a channel that the trap closes when it
-// holds the write.
+// Platform. If late is set, the API server executes the held write. The trap closes the returned channel when it holds
+// the write.
 func (s *trap) arm(namespace string, late bool) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,8 +56,8 @@ func (s *trap) holds() bool {
 	return s.held
 }
 
-// catches returns the channel to close if the trap must hold the request, and otherwise nil. late reports whether the
-// API server must execute the held write. after reports whether the request is a write after the held write.
+// catches returns the channel to close if the trap must hold the request, or nil. late reports whether the API server
+// must execute the held write. after reports whether the request is a write after the held write.
 func (s *trap) catches(r *http.Request) (hit chan<- struct{}, late, after bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,8 +88,8 @@ func (s *trap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestRestartedControllerFinishesTransition kills the controller at the first write of each transition, once before and
-// once after the API server executes the write, and starts another controller. (The plans of test/faults end a process
-// at every write, without a process of its own.)
+// once after the API server executes the write, and starts another controller. (The plans of test/faults cover every
+// write, but they run the operator in the test process.)
 func TestRestartedControllerFinishesTransition(t *testing.T) {
 	t.Parallel()
 	p, s := framework.Own(t), &trap{}

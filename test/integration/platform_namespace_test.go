@@ -15,7 +15,7 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// namespaceNow returns the current state of a namespace, or nil if it does not exist.
+// namespaceNow returns the current state of a namespace, or nil if the namespace does not exist.
 func namespaceNow(t *testing.T, p *framework.Installation, name string) *corev1.Namespace {
 	t.Helper()
 	list, err := p.Kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})

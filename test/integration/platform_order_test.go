@@ -73,8 +73,8 @@ func TestPlatformCreatesAndDeletesComponentsInDependencyOrder(t *testing.T) {
 	}
 }
 
-// inOrder checks the order of the requests: a component must be created after its dependencies are Ready, and deleted
-// before its dependencies.
+// inOrder checks that each component was created after its dependencies were Ready, and deleted before its
+// dependencies.
 func inOrder(t *testing.T, namespace string, graph components) {
 	t.Helper()
 	record, err := shared.Requests(func(r framework.Request) bool {
@@ -112,7 +112,7 @@ func inOrder(t *testing.T, namespace string, graph components) {
 	}
 }
 
-// TestPlatformKeepsDependencyUntilDependentIsDeleted delays the deletion of the dependent with a finalizer.
+// TestPlatformKeepsDependencyUntilDependentIsDeleted delays the deletion of the dependent component with a finalizer.
 func TestPlatformKeepsDependencyUntilDependentIsDeleted(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(t *testing.T, namespace string){

@@ -12,8 +12,8 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
-// TestPlatformRunsChangedTaskAgainBeforeItsDependents has a migration that fails in the first release, is corrected,
-// and changes together with its App in the second release.
+// TestPlatformRunsChangedTaskAgainBeforeItsDependents runs a migration that fails in the first release and is then
+// corrected. In the second release, the migration and its App change together.
 func TestPlatformRunsChangedTaskAgainBeforeItsDependents(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)

@@ -53,9 +53,10 @@ const (
 	isGone      = "it was deleted"
 )
 
-// transition is a change of the components of a Platform, with the expected result.
+// transition is a change of the components of a Platform, and its expected result.
 type transition struct {
-	// before are the components before the change. The Platform becomes Ready with each list in turn.
+	// before are the components before the change. The test applies the lists one after the other, and waits until the
+	// Platform is Ready after each list.
 	before []components
 	// after are the components after the change.
 	after components
@@ -63,7 +64,7 @@ type transition struct {
 	app string
 	// image is the image of the App after the transition.
 	image string
-	// says is the result of componentLines after the transition.
+	// says is the expected result of componentLines after the transition.
 	says []string
 }
 

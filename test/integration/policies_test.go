@@ -19,7 +19,8 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestPoliciesPassTypeChecks reads what the controller manager reports about the expressions of the policies.
+// TestPoliciesPassTypeChecks checks the result of the type checks of the policies' expressions. The controller manager
+// writes the result to the status of each policy.
 func TestPoliciesPassTypeChecks(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"windlass-platform-authors", "windlass-repeated-ats"} {
@@ -79,7 +80,7 @@ func newWarnings(t *testing.T, namespace string) (*framework.Clients, *warnings)
 
 var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
-// later returns an At that runs in another century.
+// later returns an At with a schedule in the year 2100.
 func later(change func(*v1.AtSpec)) *v1.At {
 	at := &v1.At{
 		ObjectMeta: metav1.ObjectMeta{Name: "job"},
@@ -93,7 +94,8 @@ func withTTL(s *v1.AtSpec) { s.TTLSecondsAfterFinished = ptr.To[int32](60) }
 
 func withoutTTL(*v1.AtSpec) {}
 
-// wantWarning checks that the only warning is about the At NAMESPACE/job, or that there is none.
+// wantWarning checks that the only warning is about the At NAMESPACE/job or, if wanted is false, that there is no
+// warning.
 func wantWarning(t *testing.T, got []string, wanted bool, namespace string) {
 	t.Helper()
 	if !wanted {

@@ -193,7 +193,7 @@ func TestRefusalsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 	}
 }
 
-// wantRefusal fails the test unless the API server refused a request with an error that contains all words.
+// wantRefusal fails the test unless err is an error of the API server that contains all words.
 func wantRefusal(t *testing.T, err error, words ...string) {
 	t.Helper()
 	if err == nil {

@@ -16,14 +16,14 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// restarts is how often a test kills the controller, and population is the number of Ats in a test.
+// restarts is the number of times that a test kills the controller, and population is the number of Ats in a test.
 const (
 	restarts   = 50
 	population = 100
 )
 
-// podCreations returns the number of successful creations of each Pod, by name. It counts a creation whose response
-// was lost because the controller was killed.
+// podCreations returns the number of successful creations of each Pod, by name. It also counts a creation whose
+// response the controller did not receive because it was killed.
 func podCreations(t *testing.T, c *framework.Cluster) map[string]int {
 	t.Helper()
 	refused := func(code int) bool { return code >= 400 }
@@ -108,7 +108,7 @@ func TestKilledControllerRunsNoCommandTwice(t *testing.T) {
 func TestControllerSurvivesAPIServerRestarts(t *testing.T) {
 	t.Parallel()
 	c := framework.Own(t)
-	p := framework.Launch(t, c.Cluster, "--leader-elect=false") // a Lease is lost if the API server takes long to start
+	p := framework.Launch(t, c.Cluster, "--leader-elect=false") // a leader could lose its Lease meanwhile
 	populate(t, c, 0, population, 15*time.Second)
 	for _, step := range []func() error{
 		func() error { return c.Kill("kube-apiserver") },

@@ -72,8 +72,8 @@ func applyPolicy(t *testing.T, namespace string) {
 	})
 }
 
-// TestValuesThatPolicyChangesAreWrittenOnce creates an App and a Database in a namespace whose policy changes their
-// children.
+// TestValuesThatPolicyChangesAreWrittenOnce creates an App and a Database in a namespace in which a policy changes
+// their children.
 func TestValuesThatPolicyChangesAreWrittenOnce(t *testing.T) {
 	t.Parallel()
 	namespace, client := shared.NewNamespace(t), dynamicClient(t)
@@ -111,8 +111,8 @@ func TestValuesThatPolicyChangesAreWrittenOnce(t *testing.T) {
 		"StatefulSet db: spec.template.spec.containers[0].image")
 }
 
-// wantPatches fails the test unless the operator has sent these patches of ConfigMaps, Deployments and StatefulSets in
-// a namespace.
+// wantPatches fails the test unless the operator has sent exactly these patches of ConfigMaps, Deployments and
+// StatefulSets in a namespace.
 func wantPatches(t *testing.T, namespace string, want ...string) {
 	t.Helper()
 	got := requestsWith(t, func(r framework.Request) bool {
@@ -124,7 +124,8 @@ func wantPatches(t *testing.T, namespace string, want ...string) {
 	}
 }
 
-// wantWarnings fails the test unless one Event for each of the fields says that the API server keeps another value.
+// wantWarnings waits until there is exactly one Event for each of the given fields. The Event says that the API server
+// keeps another value.
 func wantWarnings(t *testing.T, namespace string, want ...string) {
 	t.Helper()
 	framework.Eventually(t, fmt.Sprintf("the warnings %v", want), func(ctx context.Context) (bool, error) {

@@ -48,7 +48,7 @@ func checkRights(ctx context.Context) error {
 		delete(granted, right)
 	}
 	for _, right := range slices.Sorted(maps.Keys(granted)) {
-		// an admission plugin checks this right, so no request uses it
+		// an admission plugin checks the right to update finalizers, so no request uses this right
 		if !used[right] && !strings.HasSuffix(right, "/finalizers") {
 			return fmt.Errorf("the controller has the unused right to %s", right)
 		}

@@ -126,7 +126,7 @@ func TestFormerOwnerLosesTablesAndLogin(t *testing.T) {
 	}
 	become("archive", "app")
 	become("archive", "clerk")
-	become("app", "clerk") // the former owner app still owns this database
+	become("app", "clerk") // the previous owner app still owns this database
 	s.wants(t, "select string_agg(id::text, ' ') from orders", "1")
 	become("host=nowhere a=b", "both at once")
 	become("postgresql://nowhere/x", "both at once")
@@ -207,7 +207,7 @@ func TestSecondServerRefusesVolumeInUse(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	first := s.running
-	s.launch(t) // a second container, as in another Pod with the same claim
+	s.launch(t) // runs a second container, as in another Pod with the same claim
 	<-s.running.Ended()
 	if got := s.pod.TerminationMessage(); !strings.Contains(got, "Another server uses the volume") {
 		t.Errorf("the second server ended with %q; its log:\n%s", got, s.running.Log())
@@ -263,7 +263,7 @@ func TestServerStartsAfterInterruptedStart(t *testing.T) {
 	}
 
 	s.clear(t)
-	s.pod.Hold(t, "mv", 1) // which ends the state that the next check awaits
+	s.pod.Hold(t, "mv", 1) // mv would end the state that the next check awaits
 	s.launch(t)
 	s.eventually(t, "initdb to have created files", func() bool {
 		_, err := os.Stat(filepath.Join(s.pod.Path("data"), "pgdata.new", "PG_VERSION"))

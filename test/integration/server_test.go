@@ -27,11 +27,11 @@ type server struct {
 	namespace string
 	pod       *postgres.Pod
 	running   *postgres.Container
-	mounted   string // the revision of the settings that the container has
+	mounted   string // the revision of the settings in the container
 }
 
-// newServer creates a Database with the PostgreSQL version of this machine, and returns when the container is ready.
-// change may modify the spec of the Database, and may be nil.
+// newServer creates a Database with the PostgreSQL version of this machine, and returns when the container is ready. If
+// change is not nil, it modifies the spec of the Database before the creation.
 func newServer(t *testing.T, change func(*v1alpha1.DatabaseSpec)) *server {
 	t.Helper()
 	programs, err := postgres.Find()
@@ -96,7 +96,7 @@ func (s *server) readyBy(t *testing.T, probe *corev1.Probe) {
 	s.eventually(t, "PostgreSQL to be ready", func() bool { return s.running.Probe(t.Context(), probe) == nil })
 }
 
-// eventually waits until holds returns true. It fails the test if the container ends before.
+// eventually waits until holds returns true. It fails the test if the container ends first.
 func (s *server) eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	framework.Eventually(t, what, func(context.Context) (bool, error) {
@@ -158,7 +158,7 @@ func (s *server) wants(t *testing.T, sql, want string) {
 	}
 }
 
-// refuses fails the test unless the server refuses a login with the credentials in a Secret.
+// refuses fails the test unless the server rejects a login with the credentials in a Secret.
 func (s *server) refuses(t *testing.T, credentials *corev1.Secret) {
 	t.Helper()
 	connection, err := s.connect(t, credentials)
@@ -171,15 +171,15 @@ func (s *server) refuses(t *testing.T, credentials *corev1.Secret) {
 	}
 }
 
-// patchCredentials changes the Secret as a user does, and waits until the running server has the change.
+// patchCredentials changes the Secret as a user does, and waits until the running server has applied the change.
 func (s *server) patchCredentials(t *testing.T, patch string) {
 	t.Helper()
 	patchSecret(t, s.namespace, "shop-credentials", patch)
 	s.apply(t)
 }
 
-// apply waits until the operator has changed the settings, passes them to the container, and waits until the server has
-// them.
+// apply waits until the operator has changed the settings, mounts them in the container, and waits until the server has
+// applied them.
 func (s *server) apply(t *testing.T) {
 	t.Helper()
 	framework.Eventually(t, "the settings to change", func(context.Context) (bool, error) {
@@ -193,7 +193,7 @@ func (s *server) apply(t *testing.T) {
 	s.ready(t)
 }
 
-// settingsRevision returns the revision of the settings, which changes with every setting.
+// settingsRevision returns the revision of the settings. The revision changes when any setting changes.
 func settingsRevision(t *testing.T, namespace string) string {
 	t.Helper()
 	settings, err := shared.Kube.CoreV1().Secrets(namespace).Get(t.Context(), "shop-settings", metav1.GetOptions{})

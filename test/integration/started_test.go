@@ -16,8 +16,8 @@ import (
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 )
 
-// startedAt is an At with values that a client with typed objects does not write in the same way: an empty value, an
-// empty list, and the quantity 0.5.
+// startedAt is an At with an empty value, an empty list, and the quantity 0.5. A client with typed objects writes these
+// values in another form.
 const startedAt = `
 apiVersion: cnat.programming-kubernetes.info/v1
 kind: At

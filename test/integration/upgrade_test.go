@@ -21,17 +21,17 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// formerRelease is the version from which the test upgrades, unless the variable UPGRADE_FROM names another commit or
-// tag.
+// formerRelease is the version from which the test upgrades. The environment variable UPGRADE_FROM can name another
+// commit or tag.
 const formerRelease = "e4342f8"
 
-// writesOfAnUpgrade lists all writes that an upgrade from formerRelease causes, and writesOfARollback those of the way
-// back.
+// writesOfAnUpgrade lists all writes that an upgrade from formerRelease causes, and writesOfARollback lists all writes
+// that a rollback to formerRelease causes.
 var writesOfAnUpgrade, writesOfARollback []string
 
 // TestUpgradeAndRollbackRestartNothing upgrades the operator in a cluster with objects of every kind: Ready objects
-// whose specs set every field, an At that is Done, and an At that is Pending. The new version loses all objects of its
-// own, and is installed again. The test then goes back to the former release.
+// whose specs set every field, an At that is Done, and an At that is Pending. The test then deletes the operator's
+// namespace and Lease, and installs the new version again. Finally it rolls back to the previous release.
 func TestUpgradeAndRollbackRestartNothing(t *testing.T) {
 	t.Parallel()
 	from := os.Getenv("UPGRADE_FROM")
@@ -91,7 +91,7 @@ func (u *upgrade) populate(t *testing.T) {
 	u.InPhase(t, "default", "pending", v1.AtPending)
 }
 
-// loseOperator deletes the namespace of the operator and its Lease of the cluster, and applies the manifests in root
+// loseOperator deletes the namespace of the operator and its Lease in kube-system, and applies the manifests in root
 // again.
 func (u *upgrade) loseOperator(t *testing.T, root string) {
 	t.Helper()
@@ -107,7 +107,7 @@ func (u *upgrade) loseOperator(t *testing.T, root string) {
 	}
 }
 
-// run waits until the next version has reconciled every object, checks conversions and writes, and ends it.
+// run waits until next has reconciled every object, stops next, and checks conversions and writes.
 func (u *upgrade) run(t *testing.T, next *framework.Process, name string, writes []string) {
 	t.Helper()
 	for _, kind := range []string{"app", "database", "externaldatabase", "platform", "at"} {
@@ -143,7 +143,7 @@ func (u *upgrade) run(t *testing.T, next *framework.Process, name string, writes
 	}
 }
 
-// writes returns all writes of operators that concern the objects, but Events.
+// writes returns all writes of operators to the objects and their children, except Events.
 func (u *upgrade) writes(t *testing.T) []string {
 	t.Helper()
 	return controllerRequests(t, u.Cluster, func(r framework.Request) bool {
@@ -154,8 +154,9 @@ func (u *upgrade) writes(t *testing.T) []string {
 	})
 }
 
-// workloads returns the revision of the Pod template of each Deployment and the generation of each StatefulSet, which
-// grow when Pods are replaced. The generation of a Deployment also grows when its annotations or its strategy change.
+// workloads returns a number for each workload that grows when the Pods are replaced: the revision of a Deployment, and
+// the generation of a StatefulSet. The generation of a Deployment also grows when its annotations or its strategy
+// change.
 func (u *upgrade) workloads(t *testing.T) map[string]int64 {
 	t.Helper()
 	found := map[string]int64{}
@@ -179,8 +180,8 @@ func (u *upgrade) workloads(t *testing.T) map[string]int64 {
 	return found
 }
 
-// checkRestarts compares the workloads with those before, and returns them. A kind whose Pods were replaced must be
-// named.
+// checkRestarts compares the current workloads with the workloads before, and returns the current workloads. The map
+// named must contain exactly the kinds whose Pods were replaced.
 func (u *upgrade) checkRestarts(t *testing.T, before map[string]int64, named map[string]bool) map[string]int64 {
 	t.Helper()
 	now, restarted := u.workloads(t), map[string]bool{}

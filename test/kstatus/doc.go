@@ -1,3 +1,3 @@
-// Package kstatus tests how tools that use the library kstatus, such as Flux and Helm 4, understand the status of
-// Windlass' kinds. It is a module of its own, because the module of that library depends on controller-runtime.
+// Package kstatus tests the results of the library kstatus for the status of Windlass' kinds. Tools such as Flux and
+// Helm 4 use this library. The package is in a module of its own, because the library depends on controller-runtime.
 package kstatus

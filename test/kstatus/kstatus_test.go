@@ -50,13 +50,13 @@ var kinds = map[string]struct {
 	}},
 }
 
-// summaries maps the states in the table to the states of the engine, which alone sets the conditions.
+// summaries maps states in the table to the states from which the engine sets the conditions.
 var summaries = map[string]controller.State{
 	"Progressing": controller.StateProgressing, "Ready": controller.StateReady, "Idle": controller.StateIdle,
 	"Degraded": controller.StateDegraded, "Stalled": controller.StateStalled,
 }
 
-// special maps the other states in the table to changes of an object that was Ready.
+// special maps the other states in the table to functions that change a Ready object.
 var special = map[string]func(controller.Object){
 	"New":     func(o controller.Object) { *o.StatusConditions(), *o.StatusObservedGeneration() = nil, 0 },
 	"Changed": func(o controller.Object) { o.SetGeneration(2) },
@@ -89,7 +89,7 @@ func TestDocumentedStatusIsWhatKstatusComputes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string][]string{} // the phases, or states of any kind, in the table
+	found := map[string][]string{} // the phases of each kind in the table, and the states of "any"
 	for _, cells := range row.FindAllStringSubmatch(string(text), -1) {
 		kind := cells[1]
 		phase := strings.Trim(strings.Fields(cells[2])[0], ",")
@@ -129,7 +129,7 @@ func TestDocumentedStatusIsWhatKstatusComputes(t *testing.T) {
 	}
 }
 
-// conclude gives an object the conditions of a state.
+// conclude sets the conditions of a state on an object.
 func conclude(t *testing.T, object controller.Object, state string) {
 	t.Helper()
 	object.SetGeneration(1)
@@ -156,7 +156,7 @@ func readyOf(object controller.Object) string {
 	return "absent"
 }
 
-// compute returns what kstatus says about an object as the API server has it.
+// compute returns the status that kstatus computes for an object.
 func compute(t *testing.T, object controller.Object) string {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)

@@ -49,7 +49,7 @@ type rule struct {
 	Labels, Annotations map[string]string
 }
 
-// prometheusRule has the fields of the type with which the Prometheus operator configures rules.
+// prometheusRule has the fields of a PrometheusRule, the type with which the Prometheus operator configures rules.
 type prometheusRule struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -78,7 +78,8 @@ func alerts(t *testing.T) (all []rule) {
 	return all
 }
 
-// ruleFile writes the rules as a file for Prometheus, and returns its path. JSON is YAML.
+// ruleFile writes the rules to a file for Prometheus, and returns its path. The file contains JSON, because JSON is
+// valid YAML.
 func ruleFile(t *testing.T, dir string, change func(string) string) string {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"groups": lowered(t)})
@@ -92,7 +93,7 @@ func ruleFile(t *testing.T, dir string, change func(string) string) string {
 	return path
 }
 
-// lowered returns spec.groups as they are in the manifest.
+// lowered returns spec.groups of the PrometheusRule with the field names of the manifest.
 func lowered(t *testing.T) any {
 	t.Helper()
 	var all map[string]any
@@ -105,7 +106,7 @@ var (
 	hours   = regexp.MustCompile(`\b(\d+)h\b`)
 )
 
-// quicken returns rules in which a second stands for a minute or an hour.
+// quicken returns the rules with seconds in place of minutes and hours.
 func quicken(rules string) string {
 	return hours.ReplaceAllString(minutes.ReplaceAllString(rules, "${1}s"), "${1}s")
 }
@@ -126,7 +127,7 @@ func panels(t *testing.T) []panel {
 	return dashboard.Panels
 }
 
-// podMonitor has the fields of the type with which the Prometheus operator selects Pods to scrape.
+// podMonitor has the fields of a PodMonitor, the type with which the Prometheus operator selects Pods to scrape.
 type podMonitor struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

@@ -77,7 +77,7 @@ var others = map[string]string{
 }
 
 // TestPrometheusScrapesWhatDashboardAndAlertsName runs a controller and a Prometheus. Prometheus has the token and the
-// CA that the PodMonitor names. It then kills the controller, and starts it again.
+// CA that the PodMonitor names. The test then kills the controller, and starts another controller.
 func TestPrometheusScrapesWhatDashboardAndAlertsName(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "430MiB") // as in the Deployment
 	on := framework.Own(t)
@@ -155,9 +155,9 @@ func createSecret(t *testing.T, on *framework.Installation, namespace, name stri
 	}
 }
 
-// configure applies the objects of podmonitor.yaml but the PodMonitor, and writes the configuration that the Prometheus
-// operator would make of the PodMonitor. The controller runs out of cluster, so its address is given, and its
-// certificate is for the host of its webhook's URL.
+// configure applies the objects of podmonitor.yaml except the PodMonitor, and writes the configuration that the
+// Prometheus operator would derive from the PodMonitor. The controller runs out of cluster, so the configuration
+// contains its address. Its certificate is for the host of webhookURL.
 func configure(t *testing.T, on *framework.Installation, address, webhookURL string) (file string) {
 	t.Helper()
 	monitor := scraped(t)

@@ -17,7 +17,7 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// maxMemory is the largest resident set of a plan of hundreds of objects, in bytes.
+// maxMemory is the largest allowed resident set of a plan of hundreds of objects, in bytes.
 const maxMemory = 300 << 20
 
 // TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory plans hundreds of objects of all kinds that are in their desired
@@ -87,8 +87,8 @@ func TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory(t *testing.T) {
 	}
 }
 
-// runAndMeasure runs a command, and returns the largest resident set size that it had, in bytes. It reads the size
-// every millisecond, because it cannot be read when the process has ended.
+// runAndMeasure runs a command, and returns the largest resident set size of the process, in bytes. It reads the size
+// every millisecond, because the size of a process that has ended cannot be read.
 func runAndMeasure(command *exec.Cmd) (peak int64, err error) {
 	if err := command.Start(); err != nil {
 		return 0, err

@@ -48,7 +48,7 @@ func windlass(t *testing.T, kubeconfig, input string, args ...string) result {
 	return result{out.String(), failed.String(), command.ProcessState.ExitCode()}
 }
 
-// user returns the kubeconfig of a new service account with rules, and the name of its user.
+// user returns the kubeconfig of a new ServiceAccount with the rights in rules, and the user name of the account.
 func user(t *testing.T, namespace, name string, rules ...rbacv1.PolicyRule) (kubeconfig, username string) {
 	t.Helper()
 	ctx, kube := t.Context(), shared.Kube

@@ -12,8 +12,8 @@ import (
 	"windlass.dev/windlass/test/postgres"
 )
 
-// foreignServer starts a server that somebody else runs. It asks for the MD5 hash of the password, and fails the test
-// if it gets a response.
+// foreignServer starts a server that stands for a server of another person. The server requests the MD5 hash of the
+// password, and fails the test if a client sends it.
 func foreignServer(t *testing.T) *postgres.Scripted {
 	t.Helper()
 	script := postgres.Asks(&pgproto3.AuthenticationMD5Password{}, func(response string) {
@@ -27,7 +27,7 @@ func foreignServer(t *testing.T) *postgres.Scripted {
 	return s
 }
 
-// TestPlanSendsNoStoredPasswordToServerInFile plans files that name the server of somebody else.
+// TestPlanSendsNoStoredPasswordToServerInFile plans files that name the server of another person.
 func TestPlanSendsNoStoredPasswordToServerInFile(t *testing.T) {
 	namespace, foreign := shared.NewNamespace(t), foreignServer(t)
 	createConnections(t, namespace)
@@ -75,7 +75,7 @@ func TestPlanSendsNoStoredPasswordToServerInFile(t *testing.T) {
 	}
 }
 
-// TestPlanConnectsToServersOnlyOnRequest plans an ExternalDatabase on a server that somebody has changed.
+// TestPlanConnectsToServersOnlyOnRequest plans an ExternalDatabase on a server with drift.
 func TestPlanConnectsToServersOnlyOnRequest(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	createConnections(t, namespace)

@@ -16,8 +16,8 @@ import (
 	"windlass.dev/windlass/test/postgres"
 )
 
-// difference returns the difference between the planned writes and the writes of the operator. It is empty if there is
-// none.
+// difference returns the difference between the planned writes and the writes of the operator. It returns "" if there
+// is no difference.
 func (s *scenario) difference(planned, written []string) string {
 	if text := cmp.Diff(s.inOrder(planned), s.inOrder(written)); text != "" {
 		return fmt.Sprintf("the plan has %d writes, and the operator has sent %d:\n%s", len(planned), len(written), text)
@@ -28,18 +28,18 @@ func (s *scenario) difference(planned, written []string) string {
 	return ""
 }
 
-// inOrder returns the writes that can be compared, in an order in which they can be compared.
+// inOrder returns the writes that the plan can predict, in an order that the plan can predict.
 func (s *scenario) inOrder(writes []string) []string {
 	refused := map[string]bool{}
 	writes = slices.DeleteFunc(slices.Clone(writes), func(w string) bool {
 		line := firstLine(w)
-		// the garbage collector was faster
+		// the garbage collector or the storage may have acted first
 		if (s.collects || s.grows) && (isOfStatus(line) || strings.HasSuffix(line, ": 409")) {
 			return true
 		}
 		again := refused[w]
 		refused[w] = !strings.HasSuffix(line, ": 200")
-		return again // the operator repeats a refused write from time to time
+		return again // the operator repeats a rejected write from time to time
 	})
 	for i := range writes {
 		if s.collects { // the garbage collector removes its own finalizer at any time
@@ -52,7 +52,8 @@ func (s *scenario) inOrder(writes []string) []string {
 	return writes
 }
 
-// differenceOfStatuses compares the last status of each object. Before it, the operator misses states that end soon.
+// differenceOfStatuses compares the last status of each object. The operator may skip earlier statuses, because it does
+// not observe states that end soon.
 func differenceOfStatuses(planned, written []string) string {
 	last := func(writes []string) map[string]string {
 		statuses := map[string]string{}
@@ -82,7 +83,8 @@ func objectOf(write string) string {
 	return strings.Replace(object, "/status", "", 1)
 }
 
-// proxies has a *postgres.Proxy for each namespace. It records the statements for the ExternalDatabases there.
+// proxies has a *postgres.Proxy for each namespace. Each proxy records the statements for the ExternalDatabases in its
+// namespace.
 var proxies sync.Map
 
 // portOfServer returns the port of the proxy of a namespace.
@@ -96,7 +98,7 @@ func portOfServer(t *testing.T, namespace string) string {
 	return proxy.Port
 }
 
-// verifier is the verifier of a password in a statement.
+// verifier matches the SCRAM verifier of a password in a statement.
 var verifier = regexp.MustCompile(`'SCRAM-SHA-256[^']*'`)
 
 // executed returns the statements that changed something for the ExternalDatabases in a namespace.

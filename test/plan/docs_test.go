@@ -74,7 +74,7 @@ func TestDocumentedSessionsAreWhatCommandsPrint(t *testing.T) {
 	}
 }
 
-// shell runs a command as a user of the local cluster types it, and returns its output.
+// shell runs a command line for the local cluster, and returns its output.
 func shell(t *testing.T, root, command string) string {
 	t.Helper()
 	run := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-c", command)

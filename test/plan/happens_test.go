@@ -25,25 +25,27 @@ var only = flag.String("plan.only", "", "plan only the changes whose names match
 // scenario is a change of the objects in a namespace.
 type scenario struct {
 	name string
-	// create creates the objects before the change. Nil means that there are none.
+	// create creates the objects that exist before the change. Nil means that no objects exist.
 	create func(t *testing.T, namespace string)
 	// ready waits until the operator has nothing left to do for these objects.
 	ready func(t *testing.T, namespace string)
-	// change makes the change through a client: first of a plan, and then of the API server.
+	// change makes the change. The test calls it first with the client of a plan, and then with a client of the API
+	// server.
 	change func(ctx context.Context, client dynamic.Interface, namespace string) error
-	// unordered is true if several controllers write at the same time. Then the order of the writes of each object
-	// counts.
+	// unordered is true if several controllers write at the same time. The test then compares the order of the writes to
+	// each object, and not the order of all writes.
 	unordered bool
-	// collects is true if the garbage collector has to act, or Pods have to end. The operator then misses states that
-	// end soon.
+	// collects is true if the garbage collector has to act, or Pods have to end. The operator then does not observe states
+	// that end soon.
 	collects bool
-	// grows is true if a volume grows, which the simulated storage does at any time. Then the status follows the volume.
+	// grows is true if a volume grows. The simulated storage enlarges the volume at any time, and the status follows the
+	// volume.
 	grows bool
 }
 
 // TestPlanIsWhatHappens plans changes, makes them, and compares the planned writes and SQL statements with the writes
-// and statements of the operator. Meanwhile, only the operator, the garbage collector, the node and the simulated
-// storage act. The node ends deleted Pods, and starts none, because there is no scheduler.
+// and statements of the operator. During the changes, only the operator, the garbage collector, the node and the
+// simulated storage run. The node ends deleted Pods. It starts no Pods, because no scheduler runs.
 func TestPlanIsWhatHappens(t *testing.T) {
 	all, namespaces := scenarios(), map[string]string{}
 	all = slices.DeleteFunc(all, func(s scenario) bool { return !regexp.MustCompile(*only).MatchString(s.name) })
@@ -96,7 +98,8 @@ const (
 	node              = "kwok"
 )
 
-// compare plans the changes of all scenarios, makes them, and compares what was planned with what happens.
+// compare plans the changes of all scenarios, makes the changes, and compares the planned writes with the writes of the
+// operator.
 func compare(t *testing.T, all []scenario, namespaces map[string]string) {
 	t.Helper()
 	ctx := t.Context()
@@ -104,8 +107,8 @@ func compare(t *testing.T, all []scenario, namespaces map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusals := map[string]error{}                           // by the API server of the plan
-	writes, statements := map[string]int{}, map[string]int{} // how many there were before the change
+	refusals := map[string]error{}                           // errors of the changes in the plan, by scenario
+	writes, statements := map[string]int{}, map[string]int{} // the numbers before the change, by scenario
 	for _, s := range all {
 		refusals[s.name] = s.change(ctx, p.Dynamic, namespaces[s.name])
 	}

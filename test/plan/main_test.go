@@ -1,6 +1,6 @@
 //go:build integration
 
-// Package plan tests on a real API server that a plan is what happens: it compares the planned writes and SQL
+// Package plan tests on a real API server that a plan predicts what happens. It compares the planned writes and SQL
 // statements with the writes and statements of the operator.
 package plan
 

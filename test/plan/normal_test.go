@@ -16,7 +16,8 @@ import (
 	"windlass.dev/windlass/pkg/plan"
 )
 
-// planned returns the planned writes of the operator about the objects in a namespace as texts that can be compared.
+// planned returns the planned writes of the operator to the objects in a namespace, as texts that can be compared with
+// the result of written.
 func planned(t *testing.T, all []plan.Write, namespace string) (texts []string) {
 	t.Helper()
 	for _, w := range all {
@@ -37,7 +38,7 @@ func planned(t *testing.T, all []plan.Write, namespace string) (texts []string) 
 	return texts
 }
 
-// written returns the writes of the operator as texts that can be compared.
+// written returns the writes of the operator as texts that can be compared with the result of planned.
 func written(t *testing.T, all []write) (texts []string) {
 	t.Helper()
 	for _, w := range all {
@@ -81,7 +82,8 @@ func text(t *testing.T, verb, resource, subresource, name string, body []byte, c
 	return line + string(out)
 }
 
-// varying are the parts of texts that differ between a plan and what happens: UIDs, times, and digests of passwords.
+// varying matches the parts of texts that differ between the planned and the real writes: UIDs, times, and digests of
+// passwords.
 var varying = regexp.MustCompile(
 	`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|[0-9a-f]{16,}`)
 

@@ -20,7 +20,7 @@ import (
 // workers is the number of workers of each controller.
 const workers = 4
 
-// running is the operator, whose writes are recorded.
+// running is a running operator, and a record of its writes.
 type running struct {
 	writes recorder
 	done   sync.WaitGroup
@@ -43,16 +43,16 @@ func operate(ctx context.Context, config *rest.Config) (*running, error) {
 	}
 	caches.Start(ctx.Done())
 	for _, c := range controllers.All {
-		r.done.Go(func() { _ = c.Run(ctx, workers) }) // it returns an error when the test ends
+		r.done.Go(func() { _ = c.Run(ctx, workers) }) // Run returns an error when the test ends
 	}
 	return r, nil
 }
 
-// options returns the configuration of the operator, which may connect to the PostgreSQL server on this machine.
+// options returns a configuration with which the operator may connect to the PostgreSQL server on this machine.
 func options() operator.Options {
 	allowed, err := postgresql.ParseAllowedHosts([]string{"127.0.0.0/8", "::1"})
 	if err != nil {
-		return operator.Options{} // then no ExternalDatabase becomes Ready
+		return operator.Options{} // without allowed hosts, no ExternalDatabase becomes Ready
 	}
 	return operator.Options{ExternalDatabases: postgresql.Options{Allowed: allowed}}
 }
@@ -74,7 +74,8 @@ type recorder struct {
 	all []*write
 }
 
-// in returns the writes so far about the objects in a namespace, and about the cluster-scoped object of its name.
+// in returns the writes so far to the objects in a namespace, and to the cluster-scoped object with the name of the
+// namespace.
 func (r *recorder) in(namespace string) (found []write) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,22 +22,21 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// kindOf is a kind with objects of all fields.
+// kindOf describes a kind whose specs have type S, for the scenarios of the kind.
 type kindOf[S any] struct {
 	schema.GroupVersionKind
 	plural        string
 	clusterScoped bool
 	// references creates the objects that the spec names.
 	references func(t *testing.T, namespace string)
-	// spec returns a spec with all fields, in a namespace.
+	// spec returns a spec that sets all fields, for an object in a namespace.
 	spec func(namespace string) S
 	// ready waits until the object is Ready.
 	ready   func(t *testing.T, namespace, name string)
 	changes map[string][]func(*S)
-	// random changes random fields of the spec with all fields. If mayRemove is true, it also makes components Unmanaged
-	// or Removed.
+	// random changes random fields of the spec. If mayRemove is true, random also makes components Unmanaged or Removed.
 	random func(r *rand.Rand, spec *S, mayRemove bool)
-	// share is the percentage of the random changes that are of this kind.
+	// share is the number of random changes of this kind, as a percentage of all random changes.
 	share int
 }
 
@@ -163,8 +162,8 @@ func (k kindOf[S]) scenarios() []scenario {
 
 func unchanged[S any](*S) {}
 
-// scenario returns a scenario that changes a spec. from and to change the spec with all fields: they make the spec
-// before and the spec after the change.
+// scenario returns a scenario that changes a spec. from turns the spec with all fields into the spec before the change,
+// and to turns it into the spec after the change.
 func (k kindOf[S]) scenario(name string, from, to func(*S)) scenario {
 	before, after := k.spec(""), k.spec("")
 	from(&before)

@@ -17,8 +17,8 @@ const absent v1alpha1.ManagementState = "absent"
 
 var states = []v1alpha1.ManagementState{v1alpha1.Managed, v1alpha1.Unmanaged, v1alpha1.Removed, absent}
 
-// smallPlatforms are Platforms with a component of each kind. Their App and their Database have only the required
-// fields, so that they refer to no other objects.
+// smallPlatforms returns the kind of Platforms with a component of each kind. The App and the Database have only the
+// required fields, so that they refer to no other objects.
 func smallPlatforms() kindOf[v1alpha1.PlatformSpec] {
 	small := platforms
 	small.references = createConnections
@@ -31,7 +31,7 @@ func smallPlatforms() kindOf[v1alpha1.PlatformSpec] {
 	return small
 }
 
-// transitions returns a scenario for each transition of each component of a Platform from a state to another.
+// transitions returns a scenario for each transition of each component of a Platform from one state to another.
 func transitions() (all []scenario) {
 	small := smallPlatforms()
 	for _, c := range small.spec("").Components {
@@ -69,8 +69,8 @@ func transition(
 	return s
 }
 
-// inState returns a function that brings a component into a state. If the component then has no child, the others no
-// longer depend on it.
+// inState returns a function that sets the state of a component. If the component has no child in this state, inState
+// also removes the dependencies of other components on it.
 func inState(name v1alpha1.ComponentName, state v1alpha1.ManagementState) func(*v1alpha1.PlatformSpec) {
 	return func(spec *v1alpha1.PlatformSpec) {
 		i := slices.IndexFunc(spec.Components, func(c v1alpha1.PlatformComponent) bool { return c.Name == name })

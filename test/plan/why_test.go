@@ -15,9 +15,9 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// cause is a reason why an object is not Ready, made on purpose.
+// cause is a manifest with a problem that keeps an object from becoming Ready, and the expected explanation.
 type cause struct {
-	// manifest has the objects. NAMESPACE stands for the namespace, and SERVER for the data of a connection Secret.
+	// manifest contains the objects. NAMESPACE stands for the namespace, and SERVER for the data of a connection Secret.
 	manifest string
 	// of is the object to explain.
 	of string
@@ -39,7 +39,7 @@ const (
 	noClass    = "storage: {size: 1Gi, storageClassName: missing}"
 )
 
-// with returns manifests as one.
+// with joins manifests into one manifest.
 func with(manifests ...string) string { return strings.Join(manifests, "---\n") }
 
 var causes = map[string]cause{

@@ -16,8 +16,8 @@ import (
 // account is the Unix user that runs PostgreSQL.
 type account struct{ uid, gid int }
 
-// unprivileged returns the user of this process. For root it returns the user nobody, because PostgreSQL
-// refuses to run as root.
+// unprivileged returns the user of this process. For root, it returns the user nobody, because PostgreSQL does not run
+// as root.
 func unprivileged() (account, error) {
 	name := strconv.Itoa(os.Geteuid())
 	if name == "0" {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// holdScript stands before a program in PATH. From the nth run on, it waits for ever instead of running the program.
-// Runs that print the version do not count.
+// holdScript replaces a program, because its directory comes first in PATH. From the nth run on, it waits forever
+// instead of running the program. Runs that print the version do not count.
 const holdScript = `#!/bin/sh
 steps=${0%%/*} program=${0##*/}
 PATH=${PATH#*:}
@@ -19,8 +19,8 @@ echo >>"$steps/runs"
 exec sleep infinity
 `
 
-// Hold makes the next start of the container wait for ever at the nth run of a program, before the program does
-// anything. The start after the next one runs the program.
+// Hold makes the next start of the container wait forever at the nth run of a program, before the program does
+// anything. Later starts run the program.
 func (p *Pod) Hold(t *testing.T, program string, n int) {
 	t.Helper()
 	if err := os.RemoveAll(p.steps()); err != nil {
@@ -36,7 +36,7 @@ func (p *Pod) Hold(t *testing.T, program string, n int) {
 	p.held = true
 }
 
-// Held reports whether the container waits at the run that Hold names.
+// Held reports whether the container waits at the run that was passed to Hold.
 func (p *Pod) Held() bool {
 	_, err := os.Stat(filepath.Join(p.steps(), "held"))
 	return err == nil
@@ -44,7 +44,7 @@ func (p *Pod) Held() bool {
 
 func (p *Pod) steps() string { return filepath.Join(p.dir, "steps") }
 
-// path returns the PATH of a start of the container.
+// path returns the variable PATH for the next start of the container.
 func (p *Pod) path() string {
 	path := p.programs.Dir + ":/usr/bin:/bin"
 	if p.held {

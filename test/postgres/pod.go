@@ -72,8 +72,8 @@ func (p *Pod) TerminationMessage() string {
 	return string(text)
 }
 
-// Mount replaces the files of a volume at one instant, as the kubelet does with the data of a Secret: each file is a
-// link through the link ..data to a directory that has all files.
+// Mount replaces all files of a volume atomically, as the kubelet does with the data of a Secret. Each file is a link
+// through the link ..data, which points to a directory with all files.
 func (p *Pod) Mount(t *testing.T, volume string, data map[string][]byte) {
 	t.Helper()
 	p.volume(t, volume)
@@ -183,7 +183,7 @@ func (p *Pod) prepare(ctx context.Context, env, argv []string) *exec.Cmd {
 // here replaces the port, the mount paths and the termination message path in an argument or environment variable of a
 // container with the port and the paths on this machine.
 func (p *Pod) here(c corev1.Container, word string) string {
-	word = strings.ReplaceAll(word, portInPod, p.Port) // first, because paths on this machine may contain these digits
+	word = strings.ReplaceAll(word, portInPod, p.Port) // first, because the new paths may contain these digits
 	for _, mount := range c.VolumeMounts {
 		word = strings.ReplaceAll(word, mount.MountPath, p.Path(mount.Name))
 	}
@@ -226,7 +226,7 @@ type Container struct {
 	command *exec.Cmd
 	log     framework.Log
 	ended   chan struct{}
-	watch   watch // if the Pod is recorded
+	watch   watch // used only if the Pod is recorded
 }
 
 // Log returns the output of the container so far.

@@ -1,6 +1,6 @@
-// Package postgres runs the container of a Database as plain processes on this machine. It takes the
-// command, arguments, environment, probes and hooks from the Pod, and uses the programs that Find returns.
-// It also runs servers outside of any cluster, proxies, and fake servers.
+// Package postgres runs the container of a Database as ordinary processes on this machine. It takes the command,
+// arguments, environment, probes and hooks from the Pod, and uses the programs that Find returns. It also runs servers
+// outside of any cluster, proxies, and fake servers.
 package postgres
 
 import (
@@ -27,9 +27,9 @@ var version = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 // other than the newest version on this machine.
 const directory = "POSTGRESQL_BIN"
 
-// Find returns the programs in the directory that the environment variable POSTGRESQL_BIN names. Without this
-// variable, it looks for the newest programs in Debian's directories, then for programs in PATH, and last for the
-// programs that hack/postgresql.sh has unpacked below bin.
+// Find returns the programs in the directory that the environment variable POSTGRESQL_BIN names. Without this variable,
+// it returns the newest programs in Debian's directories, or else the programs in PATH, or else the programs that
+// hack/postgresql.sh has unpacked below bin.
 func Find() (Programs, error) {
 	if dir := os.Getenv(directory); dir != "" {
 		return versionOf(filepath.Join(dir, "postgres"))

@@ -15,7 +15,7 @@ type Process struct {
 	CommandLine, Environment string
 }
 
-// Processes returns the processes of the container that run now, also those of probes.
+// Processes returns the running processes of the container, including the processes of probes.
 func (c *Container) Processes() (found []Process) {
 	own, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(c.command.Process.Pid), "ns/pid"))
 	if err != nil {

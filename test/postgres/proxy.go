@@ -22,7 +22,7 @@ type Proxy struct {
 	mu         sync.Mutex
 	statements []string
 	cutAt      string // the prefix of the statement at which the proxy cuts
-	skip       int    // how many such statements pass before the cut; negative: no cut
+	skip       int    // the number of such statements that pass before the cut; negative: no cut
 	cut        Cut
 	clients    []net.Conn
 }
@@ -52,9 +52,9 @@ func NewProxy(t *testing.T, target string) *Proxy {
 	return p
 }
 
-// Intercept returns a proxy to an address. At each login and statement it calls decide, which returns
-// when to cut the connection, or "" to keep it. If decide is nil, the proxy records logins and statements, and CutAt
-// selects the cut.
+// Intercept returns a proxy to an address. The proxy calls decide at each login and statement. decide returns when to
+// cut the connection, or "" to keep the connection. If decide is nil, the proxy records logins and statements, and
+// CutAt selects the cut.
 func Intercept(target string, decide func(what string) Cut) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -180,9 +180,9 @@ func (p *Proxy) relay(client net.Conn) {
 	}
 }
 
-// pass sends text to the server. what is the login or statement in the text, or "" for other messages. pass returns an
-// error if the connection must be cut first, or if the write fails. It closes swallow if the connection must be cut
-// after the statement.
+// pass sends text to the server. what is the login or statement in the text, or "" for other messages. If the
+// connection must be cut before the statement, pass returns an error and sends nothing. If the connection must be cut
+// after the statement, pass closes swallow. pass also returns the error of a failed write.
 func (p *Proxy) pass(server net.Conn, what string, text []byte, swallow chan struct{}) error {
 	if what != "" {
 		switch p.decide(what) {
@@ -220,8 +220,8 @@ func relayResponses(client, server net.Conn, swallow chan struct{}) {
 	}
 }
 
-// message reads one message. typed is set if the message has a type, as all messages have except the first message of
-// a client.
+// message reads one message. typed is true if the message has a type. All messages except the first message of a client
+// have a type.
 func message(from io.Reader, typed bool) ([]byte, error) {
 	head := make([]byte, 4)
 	if typed {

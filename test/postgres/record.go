@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// recordScript stands before all programs in PATH. It appends its arguments and its environment to a file, and then
-// runs the program with them. /proc has other IDs of processes than the container, apart from the link self.
+// recordScript replaces all programs, because its directory comes first in PATH. It appends its arguments and its
+// environment to a file, and then runs the program with the same arguments and environment. It reads /proc/self,
+// because the process IDs in /proc are not the process IDs in the container.
 const recordScript = `#!/bin/sh
 program=${0##*/}
 PATH=${PATH#*%[1]s:} # otherwise cat would run this script
@@ -23,7 +24,7 @@ PATH=${PATH#*%[1]s:} # otherwise cat would run this script
 exec "$program" "$@"
 `
 
-// lookInterval is the time between two looks at all processes of a container.
+// lookInterval is the time between two reads of all processes of a container.
 const lookInterval = 5 * time.Millisecond
 
 // Record makes the next starts of the container record the command lines and environments of processes: see Recorded
@@ -54,8 +55,8 @@ func (p *Pod) Record(t *testing.T) {
 	p.recorded = true
 }
 
-// Recorded returns the command line and the environment of each program that the container has run by its name, however
-// short the program ran.
+// Recorded returns the command line and the environment of each program that the container has found in PATH, even if
+// the program ran only briefly.
 func (p *Pod) Recorded(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(p.Path("record"))
@@ -71,7 +72,7 @@ type watch struct {
 	seen map[string]bool
 }
 
-// look looks at all processes, again and again, until the container has ended.
+// look reads the command lines and environments of all processes every lookInterval, until the container has ended.
 func (c *Container) look() {
 	c.watch.seen = map[string]bool{}
 	c.watch.done.Go(func() {
@@ -92,9 +93,9 @@ func (c *Container) look() {
 	})
 }
 
-// Seen returns the distinct command lines and environments that all processes of a recorded container have had, as in
-// files below /proc. A process of the server says in its command line what it does. Seen misses a process that ended
-// soon: see Pod.Recorded. It returns when the container has ended.
+// Seen returns the distinct command lines and environments of all processes of a recorded container, in the format of
+// /proc. The command line of a PostgreSQL process shows its current activity. Seen may miss a process that ran only
+// briefly: see Pod.Recorded. It returns when the container has ended.
 func (c *Container) Seen() string {
 	c.watch.done.Wait()
 	return strings.Join(slices.Sorted(maps.Keys(c.watch.seen)), "\n")

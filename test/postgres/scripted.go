@@ -90,7 +90,8 @@ func Silence(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 // Hangup is a Script that resets the connection.
 func Hangup(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0) }
 
-// Says returns a Script that sends words after the first byte of the client, as a service other than PostgreSQL does.
+// Says returns a Script that sends words after the first byte of the client, as a service that is not PostgreSQL could
+// do.
 func Says(words string) Script {
 	return func(conn net.Conn) {
 		first := make([]byte, 1)
@@ -115,7 +116,7 @@ func loggedIn(then func(backend *pgproto3.Backend)) Script {
 	}
 }
 
-// Flood returns a Script that accepts any login, and sends rows without end.
+// Flood returns a Script that accepts any login, and then sends rows until the connection ends.
 func Flood() Script {
 	return loggedIn(func(backend *pgproto3.Backend) {
 		backend.Send(&pgproto3.RowDescription{})
@@ -129,7 +130,8 @@ func Flood() Script {
 	})
 }
 
-// Refuses returns a Script that refuses a login with an error. The message, detail and hint of the error are words.
+// Refuses returns a Script that rejects every login with an error. The message, the detail and the hint of the error
+// are the text words.
 func Refuses(code, words string) Script {
 	return func(conn net.Conn) {
 		backend := pgproto3.NewBackend(conn, conn)
@@ -141,7 +143,7 @@ func Refuses(code, words string) Script {
 	}
 }
 
-// Slow returns a Script that accepts any login after some time, and responds to no query.
+// Slow returns a Script that accepts any login after the given time, and responds to no query.
 func Slow(after time.Duration) Script {
 	return func(conn net.Conn) {
 		timer := time.NewTimer(after)
@@ -151,8 +153,8 @@ func Slow(after time.Duration) Script {
 	}
 }
 
-// Asks returns a Script that sends a request for the password. It calls got with the response of the client, if there
-// is one.
+// Asks returns a Script that sends a request for the password. If the client responds, the Script calls got with the
+// response.
 func Asks(request pgproto3.BackendMessage, got func(response string)) Script {
 	return func(conn net.Conn) {
 		backend := pgproto3.NewBackend(conn, conn)
@@ -170,8 +172,8 @@ func Asks(request pgproto3.BackendMessage, got func(response string)) Script {
 	}
 }
 
-// Bomb returns a Script that requests a SCRAM login with a number of iterations. It calls proof if the client sends the
-// proof, and has therefore computed the iterations.
+// Bomb returns a Script that requests a SCRAM login with a number of iterations. If the client sends its proof, it has
+// computed the iterations, and the Script calls proof.
 func Bomb(iterations int, proof func()) Script {
 	return func(conn net.Conn) {
 		backend := pgproto3.NewBackend(conn, conn)

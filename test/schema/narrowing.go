@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Narrowing is a change of a schema by which the API server refuses objects that it accepted before, drops one of their
-// fields, or gives a field another default.
+// Narrowing is a change of a schema after which the API server rejects objects that it accepted before, drops a field,
+// or sets another default.
 type Narrowing struct {
 	Field string // for example App.v1alpha1: spec.image
 	// Keyword is the keyword of the schema that has changed, or "removed".
@@ -16,15 +16,15 @@ type Narrowing struct {
 
 func (n Narrowing) String() string { return n.Field + ": " + n.Keyword }
 
-// Keywords that accept fewer values if their number becomes lower, or higher, or if they are new, and keywords that
-// accept fewer values if they are no longer true.
+// Keywords whose changes narrow a schema. A lower upper limit, a higher lower limit and a new limit accept fewer
+// values. A freedom that is no longer true also accepts fewer values.
 var (
 	upperLimits = []string{"maxLength", "maxItems", "maxProperties", "maximum"}
 	lowerLimits = []string{"minLength", "minItems", "minProperties", "minimum"}
 	freedoms    = []string{"nullable", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"}
 )
 
-// Narrowings returns the changes from older to newer versions that need a new version, sorted. It does not judge rules
+// Narrowings returns the changes from older to newer that need a new API version, sorted. It ignores validation rules
 // (x-kubernetes-validations).
 func Narrowings(older, newer []Version) (found []Narrowing) {
 	for _, before := range older {

@@ -9,7 +9,7 @@ import (
 	"windlass.dev/windlass/test/schema"
 )
 
-// versionsWith returns the versions of a CRD whose spec has a field with a schema in YAML.
+// versionsWith returns the versions of a CRD whose spec has a field with the given schema in YAML.
 func versionsWith(t *testing.T, version, field string) []schema.Version {
 	t.Helper()
 	return schema.VersionsIn(t, []string{fmt.Sprintf(`

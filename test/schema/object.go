@@ -93,8 +93,8 @@ func text(schema Node) string {
 	return ""
 }
 
-// whole adds to an object the fields that validation rules require: a kind in a component without a kind, and a
-// CPU request for the autoscaler.
+// whole adds the fields that validation rules require to an object: an App to a component without a kind, and a CPU
+// request for the autoscaler.
 func whole(schema, object Node) Node {
 	below := Children(schema)
 	named := slices.ContainsFunc([]string{"app", "database", "externalDatabase", "at"}, func(name string) bool {
@@ -109,7 +109,7 @@ func whole(schema, object Node) Node {
 	return object
 }
 
-// Number returns an integer of a schema, such as its maxLength, and whether value is a number.
+// Number returns value, such as the maxLength of a schema, as an integer. ok is false if value is not a number.
 func Number(value any) (n int, ok bool) {
 	switch value := value.(type) {
 	case float64:

@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// Refusal is the message of validation rules: the API server refuses an object that violates one of them.
+// Refusal is the message of one or more validation rules. The API server rejects an object that violates a rule with
+// this message.
 type Refusal struct {
 	Message string
 	// Fields has the fields that the rules check, each with its kind, as in "App: spec.ingress.host".
 	Fields []string
 }
 
-// Refusals returns the messages of the validation rules in artifacts/crds, each once, in the order of the kinds and
-// their fields.
+// Refusals returns the distinct messages of the validation rules in artifacts/crds, in the order of the kinds and their
+// fields.
 func Refusals() (all []Refusal, err error) {
 	definitions, err := definitions()
 	if err != nil {
@@ -40,7 +41,7 @@ func Refusals() (all []Refusal, err error) {
 	return all, nil
 }
 
-// refused returns the field that a refusal by a rule of f names, with its kind.
+// refused returns the kind and the field that the API server names when an object violates a rule of f.
 func refused(f Field, rule Node) string {
 	inner, _ := rule["fieldPath"].(string)
 	path := strings.NewReplacer(".[]", "[]", ".{}", "{}").Replace(strings.Join(f.Path, "."))

@@ -57,8 +57,8 @@ func TestAppServiceDoesNotSelectHelmPod(t *testing.T) {
 	}
 }
 
-// TestUpgradeReplacesNoPodOfApp gives the Deployment the state that a previous version of the operator would have
-// created which did not set automountServiceAccountToken, and then changes the App.
+// TestUpgradeReplacesNoPodOfApp changes an App whose Deployment has the state of an operator version that does not set
+// automountServiceAccountToken.
 func TestUpgradeReplacesNoPodOfApp(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)

@@ -35,7 +35,7 @@ func TestRestrictedAtRunsUnderRestrictedPodSecurity(t *testing.T) {
 	if err != nil || !strings.Contains(text, "PodRefused") {
 		t.Errorf("kubectl get does not print PodRefused: %v: %s", err, text)
 	}
-	// As the message of the At advises, it is created again.
+	// Follow the advice in the message of the At: delete the At and create it again.
 	if err := tenant.Windlass.CnatV1().Ats(tenant.Namespace).Delete(t.Context(), "free",
 		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

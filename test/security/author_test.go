@@ -101,7 +101,7 @@ func (a author) patch(t *testing.T, name, patch string) error {
 	return err
 }
 
-// wantDenied checks that the policy rejected a request about a Platform for a namespace, and that the error says why.
+// wantDenied checks that the policy rejected a write to a Platform for a namespace, and that the error says why.
 func (a author) wantDenied(t *testing.T, err error, name, namespace string) {
 	t.Helper()
 	if !apierrors.IsForbidden(err) {
@@ -119,7 +119,7 @@ func (a author) wantDenied(t *testing.T, err error, name, namespace string) {
 	}
 }
 
-// TestPlatformNeedsAuthorWhoMayCreatePods acts as a user who may write Platforms, but may not create Pods.
+// TestPlatformNeedsAuthorWhoMayCreatePods writes Platforms as a user who may write Platforms, but may not create Pods.
 func TestPlatformNeedsAuthorWhoMayCreatePods(t *testing.T) {
 	t.Parallel()
 	a := newAuthor(t)
@@ -137,8 +137,8 @@ func TestPlatformNeedsAuthorWhoMayCreatePods(t *testing.T) {
 	}
 }
 
-// TestPlatformRunsPodsOnlyWhereItsAuthorMay acts as a user who may write Platforms, and may create Pods in one
-// namespace.
+// TestPlatformRunsPodsOnlyWhereItsAuthorMay writes Platforms as a user who may write Platforms, and may create Pods in
+// one namespace.
 func TestPlatformRunsPodsOnlyWhereItsAuthorMay(t *testing.T) {
 	t.Parallel()
 	a := newAuthor(t)
@@ -159,7 +159,7 @@ func TestPlatformRunsPodsOnlyWhereItsAuthorMay(t *testing.T) {
 }
 
 // TestPolicyAffordsLargestPlatform writes a Platform with as many components as the schema allows, and about as many
-// values as etcd stores in one object. The policy compares all of them within the budget of CEL.
+// values as etcd can store in one object. The policy must compare all values within the cost budget of CEL.
 func TestPolicyAffordsLargestPlatform(t *testing.T) {
 	t.Parallel()
 	a := newAuthor(t)

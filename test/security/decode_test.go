@@ -25,7 +25,7 @@ var crds = schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 }
 
-// poisoned maps resources and object names to specs that the API server accepts only if the CRDs are loosened.
+// poisoned maps resources and object names to specs that the API server accepts only after loosen has changed the CRDs.
 var poisoned = map[schema.GroupVersionResource]map[string]string{
 	v1alpha1.SchemeGroupVersion.WithResource("apps"): {
 		"two-sorts": `{"image":"a","resources":{"requests":{"cpu":"1e5.5"}}}`,
@@ -120,8 +120,8 @@ func store(t *testing.T, in dynamic.ResourceInterface, kind, version, name, spec
 	})
 }
 
-// ignoreInvalid returns nil for an Invalid error, so that the caller retries: the API server needs some time to
-// use a changed schema. It returns any other error unchanged.
+// ignoreInvalid returns nil for an Invalid error, and any other error unchanged. Callers retry after nil, because the
+// API server needs some time to use a changed schema.
 func ignoreInvalid(err error) error {
 	if apierrors.IsInvalid(err) {
 		return nil
@@ -129,8 +129,8 @@ func ignoreInvalid(err error) error {
 	return err
 }
 
-// forEachPoisoned calls do for every poisoned object. The client that it passes to do is the tenant's for namespaced
-// objects, and admin for cluster-scoped objects.
+// forEachPoisoned calls do for every poisoned object. The client in is a client of the tenant for namespaced objects,
+// and a client of admin for cluster-scoped objects.
 func forEachPoisoned(
 	tenant *framework.Tenant, admin dynamic.Interface, do func(
 		in dynamic.ResourceInterface, resource schema.GroupVersionResource, name, spec string,

@@ -19,8 +19,8 @@ import (
 	"windlass.dev/windlass/test/postgres"
 )
 
-// maxForeignMessage is the largest allowed size of a condition message, in bytes: 1 KiB of a server's message, and the
-// operator's own text.
+// maxForeignMessage is the largest allowed size of a condition message, in bytes: 1 KiB of a server's message, plus 256
+// bytes of the operator's text.
 const maxForeignMessage = 1<<10 + 256
 
 // startServer starts a fake PostgreSQL server that runs a script. The server stops at the end of the test.
@@ -55,7 +55,7 @@ func useServer(t *testing.T, tenant *framework.Tenant, name, host, port string, 
 	})
 }
 
-// messagesOf returns the messages of all conditions, joined.
+// messagesOf returns the concatenated messages of all conditions.
 func messagesOf(db *v1alpha1.ExternalDatabase) string {
 	var all strings.Builder
 	for _, condition := range db.Status.Conditions {
@@ -165,8 +165,8 @@ func TestOperatorRefusesExpensiveLogin(t *testing.T) {
 	}
 }
 
-// TestStatusHidesConnectionSecretFromViewer reads the status as a user with the role view, who may not read
-// Secrets. The server repeats the user name and the password in its error.
+// TestStatusHidesConnectionSecretFromViewer reads the status as a user with the role view, who may not read Secrets.
+// The error message of the server contains the user name and the password.
 func TestStatusHidesConnectionSecretFromViewer(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)

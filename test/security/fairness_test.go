@@ -60,7 +60,7 @@ func TestBusyTenantDoesNotDelayOtherTenant(t *testing.T) {
 		})
 	}
 	creating.Wait()
-	framework.Launch(t, p.Cluster) // its first list contains all Apps, and each App counts as a change
+	framework.Launch(t, p.Cluster) // the first list of the controller contains all Apps, and each App counts as a change
 	framework.Eventually(t, "the first reconciles", func(context.Context) (bool, error) {
 		return requestCount(t, p, greedy.Namespace, "update", "apps/status") > 0, nil
 	})

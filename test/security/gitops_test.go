@@ -25,8 +25,8 @@ var tracking = map[string]string{
 	"kapp.k14s.io/app": "1700000000", "team": "storefront",
 }
 
-// prune deletes the objects that a GitOps tool deletes after all manifests were removed from git: all objects that
-// have one of the labels and no owner reference.
+// prune deletes the objects that a GitOps tool deletes after all manifests were removed from git: all objects with one
+// of the labels and without an owner reference.
 func prune(t *testing.T, in *framework.Tenant, labels map[string]string) {
 	t.Helper()
 	for _, resource := range []schema.GroupVersionResource{
@@ -53,7 +53,7 @@ func prune(t *testing.T, in *framework.Tenant, labels map[string]string) {
 	}
 }
 
-// label adds the labels in tracking to a Database, and returns when a reconcile has seen them.
+// label adds the labels in tracking to a Database, and returns when the operator has reconciled the labelled Database.
 func label(t *testing.T, in *framework.Tenant, name string) {
 	t.Helper()
 	in.UpdateDatabase(t, in.Namespace, name, func(db *v1alpha1.Database) {
@@ -61,7 +61,7 @@ func label(t *testing.T, in *framework.Tenant, name string) {
 			db.Labels = map[string]string{}
 		}
 		maps.Copy(db.Labels, tracking)
-		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"} // so that the status shows the reconcile
+		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"} // shows up in the status
 	})
 	in.DatabaseIn(t, in.Namespace, name, v1alpha1.DatabaseReady)
 }

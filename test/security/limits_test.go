@@ -11,7 +11,7 @@ import (
 )
 
 // overLimit returns a value that exceeds the limit of a schema by one, and a part of the error with which the API
-// server refuses the value. ok is false if the schema has no limit.
+// server rejects the value. ok is false if the schema has no limit.
 func overLimit(of schema.Node) (value any, refusal string, ok bool) {
 	if most, found := schema.Number(of["maxLength"]); found {
 		return strings.Repeat("1", most+1), "Too long", true

@@ -1,9 +1,9 @@
 //go:build integration
 
-// Package security attacks the operator as its users could: as tenants with the role edit in one
-// namespace, as PostgreSQL servers that these tenants name, and as clients that reach the operator's ports.
-// Each test carries out one attack on a real API server, and then shows that only the attacker is
-// affected. docs/security.md lists the attacks and the defences.
+// Package security attacks the operator as its users could: as tenants with the role edit in one namespace, as
+// PostgreSQL servers that these tenants name, and as clients that reach the operator's ports. Each test carries out one
+// attack on a real API server, and then checks that only the attacker is affected. docs/security.md lists the attacks
+// and the defences.
 package security
 
 import (

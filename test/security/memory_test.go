@@ -118,8 +118,8 @@ func TestTenantCannotFillCaches(t *testing.T) {
 				moreRSS>>20, name)
 		}
 	}
-	// After the other objects are deleted, the operator reconciles the Ats that exceeded the budget, without a change of
-	// these Ats.
+	// After the other objects are deleted, the operator reconciles the Ats that exceeded the budget, although these Ats
+	// have not changed.
 	for i := range largeAts - 2 {
 		if err := ats.Delete(t.Context(), fmt.Sprintf("large-%02d", i), metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)

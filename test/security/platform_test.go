@@ -31,7 +31,7 @@ func platformIn(t *testing.T, namespace string, components ...v1alpha1.PlatformC
 }
 
 // TestPlatformDoesNotRecreateIsolatedNamespace deletes the namespace of a Platform. A new namespace would lack the Pod
-// Security labels of the former namespace.
+// Security labels of the deleted namespace.
 func TestPlatformDoesNotRecreateIsolatedNamespace(t *testing.T) {
 	t.Parallel()
 	name := shared.NewNamespace(t) + "-isolated"

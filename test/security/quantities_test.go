@@ -18,7 +18,7 @@ import (
 	"windlass.dev/windlass/test/schema"
 )
 
-// collection returns the API path at which the objects of a kind are created.
+// collection returns the API path of the collection of a kind, for a POST.
 func collection(s schema.Version, namespace string) string {
 	if s.Namespaced {
 		return fmt.Sprintf("/apis/%s/%s/namespaces/%s/%s", s.Group, s.Name, namespace, s.Plural)
@@ -62,7 +62,8 @@ func TestSchemaRejectsUndecodableQuantities(t *testing.T) {
 		strings.Repeat("9", 100_000): false, "1." + strings.Repeat("0", 100_000): false, strings.Repeat("0", 100_000): false,
 		0.5: false, 1e300: false, true: false,
 	}
-	// Go takes a minute to parse this value, and so does the API server if a validation rule parses it.
+	// Go takes a minute to parse this value. A validation rule that parses the value would block the API server for the
+	// same time.
 	values["1e-100000000"] = false
 	tenant, paths := shared.NewTenant(t), 0
 	for _, s := range schema.Versions(t) {

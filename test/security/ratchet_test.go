@@ -21,8 +21,8 @@ import (
 	"windlass.dev/windlass/test/schema"
 )
 
-// stored lists objects that the current schemas refuse, each with a valid change of another field of its spec. The test
-// itself contains the change of the Platform.
+// stored lists objects that the current schemas reject, each with a valid change of another field of its spec. The
+// Platform has no change here, because the test itself contains this change.
 var stored = []struct {
 	name, resource string
 	spec           schema.Node
@@ -89,7 +89,7 @@ func loosened(t *testing.T) string {
 		if slices.ContainsFunc(schema.Patterns(of), func(pattern string) bool {
 			return strings.HasPrefix(pattern, "^(19[7-9][0-9]|")
 		}) {
-			of["format"] = "date-time" // as the schedule had in that version
+			of["format"] = "date-time" // the format of a schedule in a version without limits
 		}
 		for _, limit := range []string{
 			"maxLength", "minLength", "maxItems", "minItems", "maxProperties", "maximum", "minimum", "pattern", "allOf",
@@ -142,7 +142,7 @@ func (p *upgraded) upgrade(t *testing.T) {
 	}
 }
 
-// of returns a client for the objects of a resource, in namespace default if it is namespaced.
+// of returns a client for the objects of a resource. For a namespaced resource, the namespace is default.
 func (p *upgraded) of(resource string) dynamic.ResourceInterface {
 	switch resource {
 	case "platforms":

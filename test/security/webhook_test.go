@@ -16,8 +16,8 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// webhookMemory is the memory that attacks on the webhook's port may take, in bytes. With the 50 MiB of an operator
-// that manages nothing, it is less than the GOMEMLIMIT in artifacts/deploy, which is 430 MiB.
+// webhookMemory is the largest amount of memory that attacks on the webhook's port may use, in bytes. An operator
+// without objects uses 50 MiB. The sum is less than the GOMEMLIMIT in artifacts/deploy, which is 430 MiB.
 const webhookMemory = 320 << 20
 
 // TestLargeRequestsDoNotFillWebhookMemory sends large requests to the conversion webhook, which does not
@@ -71,8 +71,9 @@ func unknownMembers(size int) string {
 	return text.String()
 }
 
-// TestConnectionsWithLargeHeadersDoNotFillWebhookMemory opens 800 connections from one address, and then as many from
-// 16 addresses, and sends a header of 1 MiB on each. It does so at both ports of the operator.
+// TestConnectionsWithLargeHeadersDoNotFillWebhookMemory opens 800 connections from one address, and then 800
+// connections from 16 addresses. It sends a header of 1 MiB on each connection, and repeats this at both ports of the
+// operator.
 func TestConnectionsWithLargeHeadersDoNotFillWebhookMemory(t *testing.T) {
 	t.Parallel()
 	const connections = 800
@@ -105,7 +106,7 @@ func TestConnectionsWithLargeHeadersDoNotFillWebhookMemory(t *testing.T) {
 	victim.wantRunning(t)
 }
 
-// attacker returns a transport of a client with an address of its own, which does not verify certificates.
+// attacker returns an HTTP transport with its own source address. The transport does not verify certificates.
 func attacker(number int) *http.Transport {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 9, 9, byte(1+number))}}
 	insecure := &tls.Config{InsecureSkipVerify: true}
@@ -116,15 +117,15 @@ func attacker(number int) *http.Transport {
 	}
 }
 
-// attackedOperator is an operator in a cluster of its own, whose ports a test attacks.
+// attackedOperator is an operator in a cluster of its own. A test attacks the ports of the operator.
 type attackedOperator struct {
 	*framework.Process
 	place *framework.Installation
-	// before is the memory that the operator had taken before the attack, in bytes.
+	// before is the peak of the operator's resident memory before the attack, in bytes.
 	before int64
 }
 
-// newVictim starts an operator, which ends with the test.
+// newVictim starts an operator in a new cluster. The operator ends when the test ends.
 func newVictim(t *testing.T) *attackedOperator {
 	t.Helper()
 	p := framework.Own(t)

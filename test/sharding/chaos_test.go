@@ -18,7 +18,8 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// By default, each disturbance happens about once. `make chaos` disturbs the replicas for ten minutes.
+// Flags of TestChaos. By default, each disturbance happens about once. `make chaos` disturbs the replicas for ten
+// minutes.
 var (
 	duration = flag.Duration("sharding.duration", 20*time.Second, "how long replicas are disturbed, but at least "+
 		"until each disturbance has happened once")
@@ -30,14 +31,13 @@ var (
 		"carried out, for longer than docs/reliability.md says")
 )
 
-// disturbance is something that happens to a replica, to all replicas, or to their number.
+// disturbance is a failure of one replica or of all replicas, or a change of the number of replicas.
 type disturbance struct {
 	// happen disturbs the replica p, or does something that does not depend on p.
 	happen func(t *testing.T, s *sharded, p *framework.Process)
-	// after, if it is set, is called when the other replicas hold the shards and have carried out the changes of the
-	// users.
+	// after, if not nil, is called when the other replicas own the shards and have carried out the changes of the users.
 	after func(t *testing.T, p *framework.Process)
-	// limit is the longest time in which the change of a user is carried out.
+	// limit is the longest time that the operator may take to carry out the change of a user.
 	limit time.Duration
 }
 
@@ -71,8 +71,8 @@ var disturbances = map[string]disturbance{
 	}},
 }
 
-// choose chooses a disturbance at random. There are always from one to four replicas, and one more during a rollout. If
-// choose does not add a replica, it chooses the disturbance that has happened least often.
+// choose chooses a disturbance at random. It keeps the number of replicas between one and four, plus one during a
+// rollout. If choose does not add a replica, it chooses the disturbance that has happened least often.
 func choose(random *rand.Rand, replicas int, happened map[string]int) string {
 	if replicas == 1 || replicas < 4 && random.IntN(2) == 0 {
 		return added
@@ -109,16 +109,16 @@ func TestChaos(t *testing.T) {
 	s.report(t, windows, users.carriedOut())
 }
 
-// window is the time of one disturbance. It begins with the disturbance. It ends when each user has had a change
-// carried out that the user made after the replicas shared the shards again. The disturbance may have delayed any
-// change that was carried out in its window.
+// window is the time of one disturbance. The window begins with the disturbance. After the replicas share the shards
+// again, each user makes a change, and the window ends when the operator has carried out these changes. The disturbance
+// may have delayed any change that was carried out in its window.
 type window struct {
 	name       string
 	begin, end time.Time
-	shared     time.Duration // until each replica has its share of the shards
+	shared     time.Duration // from begin until each replica owns its share of the shards
 }
 
-// disturb disturbs the replicas, each time after they have shared the shards again.
+// disturb disturbs the replicas repeatedly. Before each disturbance, it waits until the replicas share the shards.
 func (s *sharded) disturb(t *testing.T, users *users) (windows []window) {
 	t.Helper()
 	random, happened := rand.New(rand.NewPCG(*seed, 0)), map[string]int{}
@@ -142,8 +142,8 @@ func (s *sharded) disturb(t *testing.T, users *users) (windows []window) {
 	return windows
 }
 
-// report logs the longest times. If a time exceeds its limit, report fails the test with -sharding.limits, and
-// otherwise logs that.
+// report logs the longest times. If a time exceeds its limit, report logs that too. With -sharding.limits, report then
+// fails the test.
 func (s *sharded) report(t *testing.T, windows []window, changes []change) {
 	t.Helper()
 	complain := t.Logf

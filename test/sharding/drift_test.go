@@ -18,8 +18,8 @@ import (
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 )
 
-// drifters is the number of goroutines that write at the same time. While the API server and the replicas are busy, a
-// single one would be too slow.
+// drifters is the number of goroutines that write at the same time. A single goroutine would be too slow while the API
+// server and the replicas are busy.
 const drifters = 4
 
 // drifted is the label of a child that drift changes.
@@ -42,7 +42,7 @@ func (s *sharded) drift(t *testing.T) {
 				}
 				err := s.spoil(context.Background(), begun.Add(1))
 				if apierrors.IsNotFound(err) {
-					continue // the operator has not created it again yet
+					continue // the operator has not created the child again yet
 				}
 				if err != nil {
 					t.Errorf("changing a child: %v", err)

@@ -1,7 +1,7 @@
 //go:build integration
 
-// Package sharding tests an operator with --shards on a real API server: replicas that share the namespaces, and lose
-// them.
+// Package sharding tests an operator with --shards on a real API server. The replicas of the operator share the
+// namespaces, and take over the namespaces of replicas that end.
 package sharding
 
 import (
@@ -20,8 +20,8 @@ import (
 
 const (
 	namespace = "windlass-system" // of the operator
-	// count is the number of shards. Up to four replicas can share them equally. The number of tenants is larger, so
-	// that each shard has some.
+	// count is the number of shards. Up to four replicas can share them equally. population is the number of tenants. It
+	// is larger, so that each shard has some tenants.
 	count, population = 12, 24
 )
 
@@ -66,7 +66,7 @@ func (s *sharded) start(t *testing.T, flags ...string) *framework.Process {
 	return p
 }
 
-// remove forgets a replica that ends.
+// remove removes a replica that ends from the list of replicas.
 func (s *sharded) remove(p *framework.Process) {
 	s.replicas = slices.DeleteFunc(s.replicas, func(other *framework.Process) bool { return other == p })
 }
@@ -80,7 +80,7 @@ func (s *sharded) terminate(t *testing.T, p *framework.Process) {
 	}
 }
 
-// settle waits until the given replicas hold all shards, each of them its share.
+// settle waits until the given replicas own all shards, and each replica owns its share.
 func (s *sharded) settle(t *testing.T, replicas ...*framework.Process) {
 	t.Helper()
 	framework.Eventually(t, "the replicas to share the shards", func(context.Context) (bool, error) {
@@ -88,7 +88,7 @@ func (s *sharded) settle(t *testing.T, replicas ...*framework.Process) {
 	})
 }
 
-// isSettled reports whether the given replicas hold all shards, each of them its share.
+// isSettled reports whether the given replicas own all shards, and each replica owns its share.
 func (s *sharded) isSettled(t *testing.T, replicas ...*framework.Process) bool {
 	t.Helper()
 	held, err := s.held(t.Context())
@@ -106,7 +106,7 @@ func (s *sharded) isSettled(t *testing.T, replicas ...*framework.Process) bool {
 	return total == count
 }
 
-// held returns the number of shards of each holder.
+// held returns the number of shards of each owner.
 func (s *sharded) held(ctx context.Context) (map[string]int, error) {
 	leases, err := s.Kube.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *sharded) layout(t *testing.T) shards.StoredLayout {
 	return layout
 }
 
-// checkTerms fails the test if a replica has sent a write to a namespace whose shard it did not hold.
+// checkTerms fails the test if a replica has sent a write to a namespace whose shard the replica did not own.
 func (s *sharded) checkTerms(t *testing.T) {
 	t.Helper()
 	sent, err := writes(s.Cluster)

@@ -22,8 +22,8 @@ var namespaced = []string{
 }
 
 // checkSelectors fails the test unless the replicas have limited at least one watch of each namespaced type, and the
-// API server has accepted each selector. If the API server selects the objects of a shard, no watch of such a type may
-// ask for the objects of all shards.
+// API server has accepted each selector. If served is true, no watch of a namespaced type may request the objects of
+// all shards.
 func (s *sharded) checkSelectors(t *testing.T, served bool) {
 	t.Helper()
 	watches, err := s.Requests(func(r framework.Request) bool {

@@ -19,8 +19,8 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestNumberOfShardsChangesDuringRollout replaces a replica by another one with another number of shards, again and
-// again. Both run side by side for a while. Users change Apps all the time.
+// TestNumberOfShardsChangesDuringRollout repeatedly replaces a replica with a replica that has another number of
+// shards. The two replicas run at the same time for a while. Users change Apps during the whole test.
 func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
 	t.Parallel()
 	s := newSharded(t, false)
@@ -28,7 +28,7 @@ func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
 	users := s.beginToUse(t)
 	for _, shards := range []string{"6", "9", "1"} {
 		next := s.start(t, "--shards="+shards)
-		users.catchUp(t) // while both run
+		users.catchUp(t) // while both replicas run
 		s.terminate(t, former)
 		users.catchUp(t)
 		former = next
@@ -40,7 +40,8 @@ func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
 	s.checkTakeovers(t)
 }
 
-// checkTakeovers fails the test if a replica has written to a namespace after another replica has taken it over.
+// checkTakeovers fails the test if a replica has written to a namespace after another replica has taken over the
+// namespace.
 func (s *sharded) checkTakeovers(t *testing.T) {
 	t.Helper()
 	sent, err := writes(s.Cluster)
@@ -63,8 +64,8 @@ func (s *sharded) checkTakeovers(t *testing.T) {
 	}
 }
 
-// TestReplicasConvert asks each replica to convert an At, whether it leads or not. The first replica cannot read the
-// layout at first.
+// TestReplicasConvert sends each replica an At to convert, because replicas that do not lead must also convert Ats. At
+// first, the first replica cannot read the layout.
 func TestReplicasConvert(t *testing.T) {
 	t.Parallel()
 	s := newSharded(t, false)
@@ -95,10 +96,10 @@ func TestReplicasConvert(t *testing.T) {
 	convert(t, second)
 }
 
-// convert asks a replica to convert an At, and fails the test unless it does.
+// convert sends a replica an At to convert, and fails the test unless the replica converts the At.
 func convert(t *testing.T, p *framework.Process) {
 	t.Helper()
-	// the certificate is not what is tested
+	// this test does not check the certificate
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	const review = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u",` +
 		`"desiredAPIVersion":"cnat.programming-kubernetes.info/v1alpha1",` +

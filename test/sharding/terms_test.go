@@ -15,11 +15,11 @@ import (
 // operator is the name of the operator's Leases.
 const operator = "windlass-controller"
 
-// term is the time in which a replica held the Lease of a shard. A replica is identified by its token.
+// term is the time in which a replica owned a shard. The ID of its token identifies the replica.
 type term struct {
 	replica    string
 	begin, end time.Time // end is zero while the term lasts
-	released   bool      // whether the replica has released the Lease; its work has ended before that
+	released   bool      // whether the replica has released the Lease, after its work has ended
 }
 
 // The longest times that a shard may have no owner, by cause. A Lease is valid for 15 s.
@@ -27,10 +27,9 @@ const releaseLimit, expiryLimit = 2 * time.Second, shards.LeaseDuration + 5*time
 
 var limits = map[string]time.Duration{"released": releaseLimit, "expired": expiryLimit}
 
-// terms returns the terms of each shard, from the writes to their Leases. A write by the holder counts as a release,
-// and any other write as an acquisition. A holder that writes its Lease again after a failed release
-// (coordinator.supersedeRelease) would be counted wrongly. Requests are in the order in which the API server received
-// them.
+// terms derives the terms of each shard from the writes to its Lease. A write by the owner counts as a release, and any
+// other write as an acquisition. terms therefore misinterprets a second write by the owner after a failed release
+// (coordinator.supersedeRelease). requests must be in the order in which the API server received them.
 func terms(requests []framework.Request) map[string][]term {
 	all := map[string][]term{}
 	for _, r := range requests {
@@ -52,8 +51,8 @@ func terms(requests []framework.Request) map[string][]term {
 	return all
 }
 
-// unowned returns how long each shard had no owner after each term, by cause. A replica whose Lease has expired is last
-// known to have worked when it sent its last write.
+// unowned returns how long each shard had no owner after each term, by cause. After an expired Lease, the time begins
+// with the last write of the replica, because the audit log shows no later activity.
 func unowned(requests []framework.Request) map[string][]time.Duration {
 	times := map[string][]time.Duration{}
 	for _, of := range terms(requests) {
@@ -69,7 +68,7 @@ func unowned(requests []framework.Request) map[string][]time.Duration {
 	return times
 }
 
-// lastWrite returns when a replica sent its last write before a time.
+// lastWrite returns the time of the last write of a replica before the given time.
 func lastWrite(requests []framework.Request, replica string, before time.Time) (at time.Time) {
 	for _, r := range requests {
 		if r.User.Credential() == replica && r.RequestReceivedTimestamp.Before(before) {
@@ -79,7 +78,7 @@ func lastWrite(requests []framework.Request, replica string, before time.Time) (
 	return at
 }
 
-// outsideOfTerms returns the writes that a replica sent to a namespace while it did not hold the Lease of the shard.
+// outsideOfTerms returns the writes that a replica sent to a namespace while the replica did not own the shard.
 func outsideOfTerms(requests []framework.Request, layout shards.Layout, tenants []string) (wrong []string) {
 	all := terms(requests)
 	for _, r := range requests {

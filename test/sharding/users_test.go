@@ -19,7 +19,7 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// pause is the time between two changes of a user. Shorter pauses would keep two CPUs busy, so that changes take long
+// pause is the time between two changes of a user. Shorter pauses would keep two CPUs busy, and changes would take long
 // without any disturbance.
 const pause = 4 * time.Second
 
@@ -28,20 +28,20 @@ type change struct {
 	made, carriedOut time.Time
 }
 
-// users change Apps. Each tenant has one user, who changes an App, waits until the operator has changed its Deployment,
-// pauses, and begins again.
+// users change Apps. Each tenant has one user. The user changes an App, waits until the operator has changed the
+// Deployment, pauses, and repeats this.
 type users struct {
 	*sharded
 	stop func() // ends the users, and waits until their last changes are carried out
 
 	mu       sync.Mutex
 	replicas map[string]int32         // of the Deployment in a namespace
-	changed  map[string]chan struct{} // has a value if they may have changed
+	changed  map[string]chan struct{} // has a value if the replicas in a namespace may have changed
 	changes  []change
-	latest   map[string]time.Time // when the user of a namespace made the latest change that was carried out
+	latest   map[string]time.Time // the time at which the user of a namespace made the latest change that was carried out
 }
 
-// beginToUse lets the users begin.
+// beginToUse starts the users.
 func (s *sharded) beginToUse(t *testing.T) *users {
 	t.Helper()
 	u := &users{
@@ -71,7 +71,7 @@ func (s *sharded) beginToUse(t *testing.T) *users {
 	return u
 }
 
-// observe remembers the replicas of a Deployment.
+// observe records the number of replicas of a Deployment.
 func (u *users) observe(object any) {
 	deployment, ok := object.(*appsv1.Deployment)
 	if !ok || u.changed[deployment.Namespace] == nil {
@@ -104,7 +104,7 @@ func (u *users) use(t *testing.T, tenant string, ended <-chan struct{}) {
 	}
 }
 
-// changeAndWait changes an App, and waits until its Deployment has the replicas.
+// changeAndWait sets the number of replicas of an App, and waits until its Deployment has this number.
 func (u *users) changeAndWait(ctx context.Context, tenant string, replicas int32) error {
 	c := change{made: time.Now()}
 	_, err := u.Windlass.WindlassV1alpha1().Apps(tenant).Patch(ctx, "web", types.MergePatchType,
@@ -132,8 +132,8 @@ func (u *users) has(tenant string, replicas int32) bool {
 	return u.replicas[tenant] == replicas
 }
 
-// catchUp waits until each user has had a change carried out that was made after the call. All earlier changes are then
-// carried out too.
+// catchUp waits until the operator has carried out, for each user, a change that the user made after the call. All
+// earlier changes are then also carried out.
 func (u *users) catchUp(t *testing.T) {
 	t.Helper()
 	now := time.Now()
