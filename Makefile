@@ -23,13 +23,13 @@ FUZZTIME ?= 30s
 OBJECTS ?= 10000
 INTEGRATION_TIMEOUT ?= 45m
 E2E_TIMEOUT ?= 30m
-# The number of tests on the real API server that run at a time in each of two packages. Most of them wait for something.
+# The number of tests on the real API server that run at a time in each of two packages. Tests wait most of the time.
 PARALLEL ?= 4
 # SEED selects the fortieth of the plans that `make test-faults` runs, and the objects of `make fuzz`. PLAN is the only
 # plan that `make faults` runs; empty means all plans.
 SEED ?= 1
 PLAN ?=
-# RACE turns the race detector of the plans on. Without it, the plans take a third of the time.
+# RACE enables the race detector for the plans. Without the race detector, the plans take a third of the time.
 RACE ?= -race
 # SUITE is the directory below test of `make test-one`, and RUN the regular expression that selects its tests.
 SUITE ?= integration
@@ -49,8 +49,8 @@ PIPE := bash -o pipefail -c
 hide_empty := | sed -u "/\[no test files\]/d"
 # Filter of the output of tests on a real API server: it keeps the name of each test, its figures and its failures.
 hide_steps := | sed -uE "/\[no test files\]|^=== (RUN|PAUSE|CONT|NAME) |^ *--- PASS: [^ ]*\//d"
-# Without paths of this checkout in what it compiles, Go uses its build cache for every checkout. The checks of
-# generated files compile in a temporary checkout.
+# -trimpath keeps the path of this checkout out of compiled packages, so that Go can use its build cache in every
+# checkout. The checks of generated files compile in a temporary checkout.
 export GOFLAGS := $(shell go env GOFLAGS) -trimpath
 
 .PHONY: help
@@ -144,7 +144,7 @@ test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: m
 	@$(STEP) "upgrade" env UPGRADE_FROM=$(FROM) \
 		go test -race -count=1 -tags integration -run '^TestUpgradeAndRollbackRestartNothing$$' ./test/integration
 
-# A fortieth of the plans takes some minutes. The tests have no timeout, because the duration of a plan is not a failure.
+# A fortieth of the plans takes some minutes. The tests have no timeout, because a long duration is not a failure.
 faults := env GOGC=400 bin/faults.test -test.run '^TestFaults$$' -test.timeout 0
 
 .PHONY: test-faults
@@ -218,7 +218,7 @@ bin/helm: hack/tools/helm/go.mod hack/tools/helm/go.sum | prerequisites
 	@$(STEP) "build bin/helm" go -C hack/tools/helm build -o $(CURDIR)/$@ helm.sh/helm/v4/cmd/helm
 	@touch $@
 
-# The build tag leaves out the clients of all clouds, with which Prometheus discovers targets.
+# The build tag omits the service discovery of Prometheus, which needs the client libraries of all clouds.
 bin/prometheus: hack/tools/prometheus/go.mod hack/tools/prometheus/go.sum | prerequisites
 	@$(STEP) "build bin/prometheus and bin/promtool" go -C hack/tools/prometheus build -tags remove_all_sd -ldflags '-s -w' \
 		-o $(CURDIR)/bin/ github.com/prometheus/prometheus/cmd/promtool github.com/prometheus/prometheus/cmd/prometheus

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Collects what a bug report about Windlass needs, and no content of Secrets or ConfigMaps:
+# Collects the information for a bug report about Windlass, without the content of Secrets and ConfigMaps:
 #   hack/bug-report.sh [-n NAMESPACE] [KIND/NAME…]
 # It writes the file windlass-bug-report.tar.gz. KIND/NAME are the objects that the bug is about, in NAMESPACE.
 # OPERATOR_NAMESPACE is the namespace of the operator, windlass-system by default.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Starts a local Kubernetes, whose state is in .cluster of this checkout. `make cluster-up` builds it first.
+# Starts a local Kubernetes. Its state is in the directory .cluster of this checkout. `make cluster-up` first builds
+# bin/kubernetes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec bin/kubernetes up --dir .cluster

@@ -107,7 +107,7 @@ bin/kubectl get databases.windlass.dev,ats,apps.windlass.dev -n web-shop --no-he
   -o custom-columns='CREATED:.metadata.creationTimestamp,KIND:.kind,NAME:.metadata.name,READY:.status.conditions[?(@.type=="Ready")].message'
 
 say "9. What the operator would do, and what it has done"
-export PATH="${PWD}/bin:${PATH}" # kubectl finds its plugin there
+export PATH="${PWD}/bin:${PATH}" # so that kubectl finds its plugin
 sed 's/image: .*/image: nginxinc\/nginx-unprivileged:1.30/' artifacts/examples/app-database.yaml | kubectl windlass plan -f - || (($? == 1)) # 1: differences
 kubectl windlass tree platform/web-shop
 kubectl windlass why at/fails

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks rules that golangci-lint has no linter for: banned words in the names of files, directories, functions and
+# Checks rules for which golangci-lint has no linter: banned words in the names of files, directories, functions and
 # types, and the length of files.
 set -euo pipefail
 
@@ -22,7 +22,7 @@ sources() {
   git ls-files --cached --others --exclude-standard "$@" | grep -vE '(^|/)pkg/generated/' | sort -u
 }
 
-# go_sources lists the Go files that are not generated. It leaves out files that are deleted but still in the index.
+# go_sources lists the Go files that are not generated. It omits files that are deleted but still in the index.
 go_sources() {
   local file
   while IFS= read -r file; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Ensures that the tests find a PostgreSQL server: in the directory POSTGRESQL_BIN, or installed on this machine. If
-# there is none, on Debian and Ubuntu, this script unpacks the packages below bin/postgresql. It does not need root,
-# and changes nothing outside of bin/.
+# there is no server, and this machine runs Debian or Ubuntu, the script unpacks the packages below bin/postgresql. It
+# does not need root, and changes nothing outside of bin/.
 set -euo pipefail
 shopt -s nullglob
 
@@ -30,8 +30,8 @@ apt=(apt-get -qq -o "Dir::State::Lists=${state}/lists" -o "Dir::State::extended_
 echo "PostgreSQL is missing: downloading its packages to bin/postgresql"
 "${apt[@]}" update >/dev/null || fail ", and the package lists could not be downloaded"
 
-# A server needs its programs, and the libraries that are not installed. The list leaves out packages that only
-# administer a machine, and the JIT compiler (LLVM), which is large.
+# A server needs its programs, and the libraries that are not installed. The list omits packages that only administer a
+# machine, and the large JIT compiler (LLVM).
 mapfile -t names < <("${apt[@]}" install --simulate --no-install-recommends postgresql |
   awk '$1 == "Inst" && $2 ~ /^(postgresql-[0-9]+|postgresql-client-[0-9]+|lib.*)$/ && $2 !~ /^(libllvm|lib.*-perl$)/ { print $2 }')
 ((${#names[@]} > 0)) || fail ", and apt has no package of it"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # release.sh check VERSION IMAGE PUSH checks whether a version can be released: see the README.
-# release.sh fill VERSION IMAGE adds to dist/, which has the image already, the other files of a release: manifests, Helm
-# chart, kubectl plugin, release notes and checksums.
+# release.sh fill VERSION IMAGE adds the other files of a release to dist/, which must contain the image: manifests,
+# Helm chart, kubectl plugin, release notes and checksums.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -12,8 +12,8 @@ fail() {
   exit 1
 }
 
-# check checks everything that could fail after the image is pushed. A pre-release, such as v0.2.0-rc.1, may be built from
-# any commit and any state of the checkout.
+# check checks the conditions without which a release would fail after the image is pushed. A pre-release, such as
+# v0.2.0-rc.1, may be built from any commit and any state of the checkout.
 check() {
   local push="$1"
   local number='(0|[1-9][0-9]*)' word='(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)' # https://semver.org
@@ -38,8 +38,8 @@ check() {
   fi
 }
 
-# plugin PLATFORM... builds the kubectl plugin for platforms such as linux/amd64. Two builds of one commit with one version
-# of Go are equal. kubectl runs the link to complete command lines.
+# plugin PLATFORM... builds the kubectl plugin for platforms such as linux/amd64. Two builds of the same commit
+# with the same version of Go are equal. kubectl runs the link to complete command lines.
 plugin() {
   local platform suffix name link work
   work=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# step.sh NAME COMMAND [ARGUMENT...] runs a command, and prints how long it took.
+# step.sh NAME COMMAND [ARGUMENT...] runs a command, and prints its duration.
 set -euo pipefail
 
 name="$1"

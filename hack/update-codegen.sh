@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Generates code and manifests from pkg/apis, in this module and in the modules below examples: deepcopy and register
-# functions next to the types, clients in pkg/generated, and CRDs in artifacts/crds; docs/messages.md from the messages
-# that the kinds declare, and docs/flags.md from the flags of the controller; and templates of the Helm chart from
-# artifacts.
+# Generates code and CRDs from pkg/apis, in this module and in the modules below examples: deepcopy and register
+# functions next to the types, clients in pkg/generated, and CRDs in artifacts/crds. In this module, the script also
+# generates docs/messages.md from the messages that the kinds declare, docs/flags.md from the flags of the controller,
+# and templates of the Helm chart from artifacts.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"

@@ -26,7 +26,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/rollout"
 )
 
-// API is the access to Sites that generated code gives.
+// API holds the informer, the lister and the client of Sites that generated code provides.
 type API struct {
 	Informer cache.SharedIndexInformer
 	Lister   func(namespace string) controller.Lister[*Site]

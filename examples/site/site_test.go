@@ -28,7 +28,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// server is a client of an API server with one Site, in place of a generated clientset.
+// server is a fake API server with one Site, and the client that replaces a generated clientset.
 type server struct{ stored *site.Site }
 
 func (s *server) copy() *site.Site { return s.stored.DeepCopyObject().(*site.Site) }

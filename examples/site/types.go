@@ -27,8 +27,8 @@ type Spec struct {
 	Image string `json:"image"`
 	// Files are the contents of the files by their names.
 	Files map[string]string `json:"files,omitempty"`
-	// Host is the host name under which the Site is reached from outside of the cluster. Without a host name, the Site
-	// is reached only in the cluster.
+	// Host is the host name of the Site for clients outside of the cluster. Without Host, only clients in the cluster can
+	// reach the Site.
 	Host string `json:"host,omitempty"`
 }
 

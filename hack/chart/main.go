@@ -1,5 +1,5 @@
-// Command chart writes the templates of the Helm chart that are manifests below artifacts. The Deployment and the
-// NetworkPolicy have templates of their own, because they have values, and Helm creates the Namespace.
+// Command chart generates templates of the Helm chart from the manifests in artifacts. It skips the Deployment and the
+// NetworkPolicy, because the chart has handwritten templates for them, and the Namespace, because Helm creates it.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 const (
 	source = "artifacts"
 	target = "charts/windlass/templates/generated"
-	// dashboard is a copy of the dashboard, which a template reads.
+	// dashboard is the path of a copy of the dashboard. A template of the chart reads the copy.
 	dashboard = "charts/windlass/files/dashboard.json"
 )
 
@@ -92,8 +92,8 @@ const (
 	warnsOfAts    = ".Values.policies.repeatedAts"
 )
 
-// conditions say when the chart has an object, by kind and name or by kind. An object without a condition is always
-// there.
+// conditions maps an object, by kind and name or only by kind, to the condition under which the chart contains the
+// object. The chart always contains an object without a condition.
 var conditions = map[string]string{
 	"Namespace":     ownTemplate,
 	"Deployment":    ownTemplate,
@@ -137,12 +137,13 @@ func conditionOf(document string) (condition string, skipped bool) {
 	return condition, condition == ownTemplate
 }
 
-// monitoringKind matches the manifests to which monitoring.labels are added. ownLabels are their other labels.
+// monitoringKind matches the manifests to which the chart adds the value monitoring.labels. ownLabels are the labels in
+// these manifests.
 var monitoringKind = regexp.MustCompile(`(?m)^kind: (PodMonitor|PrometheusRule)$`)
 
 const ownLabels = "labels: {app.kubernetes.io/name: windlass}"
 
-// withValues replaces what depends on the installation.
+// withValues replaces the parts of a manifest that depend on the installation with template expressions.
 func withValues(document string) string {
 	document = strings.ReplaceAll(document, "{{", `{{ "{{" }}`)
 	document = strings.ReplaceAll(document, "namespace: windlass-system", "namespace: {{ .Release.Namespace | quote }}")
@@ -162,7 +163,7 @@ func withValues(document string) string {
 	return document
 }
 
-// conditional returns a document that is rendered if a condition holds.
+// conditional returns a template that renders a document only if a condition holds.
 func conditional(condition, document string) string {
 	if condition == "" {
 		return document

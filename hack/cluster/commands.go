@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// patience is the time in which a cluster must become ready.
+// patience is the timeout for a cluster to become ready.
 const patience = time.Minute
 
 // own executes the command run, up or down.
@@ -202,7 +202,8 @@ func (c *cluster) down() error {
 	return c.remove()
 }
 
-// remove removes the directory of the cluster. It fails if the directory has other files, but no cluster.
+// remove removes the directory of the cluster. It fails if the directory contains files that are not the files of a
+// cluster.
 func (c *cluster) remove() error {
 	entries, err := os.ReadDir(c.dir)
 	if errors.Is(err, os.ErrNotExist) {

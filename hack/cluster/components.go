@@ -12,9 +12,9 @@ import (
 type cluster struct {
 	dir   string
 	audit bool
-	gogc  int // of all components; 0 means that of the environment
-	// apiPort and etcdPort are ports of 127.0.0.1. This process binds them without listening, so that no other
-	// cluster gets them. The components bind them too.
+	gogc  int // GOGC of all components; 0 means the value in the environment
+	// apiPort and etcdPort are ports of 127.0.0.1. This process binds the ports without listening, so that no other
+	// cluster gets them. The components also bind the ports.
 	apiPort, etcdPort int
 }
 
@@ -84,8 +84,7 @@ func reservePort() (int, error) {
 	return address.(*unix.SockaddrInet4).Port, nil
 }
 
-// processAttributes returns attributes with which the kernel kills a component when the supervisor ends, for whatever
-// reason.
+// processAttributes returns attributes that make the kernel kill a component when the supervisor ends for any reason.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// auditPolicy logs each request without bodies: a write when it is received and with its response, another request
-// with its response only.
+// auditPolicy logs requests without their bodies. A write is logged when it is received, and again with its response.
+// Any other request is logged only with its response.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:

@@ -1,7 +1,7 @@
-// Command kubernetes is a complete Kubernetes in one binary, to try and test Windlass on one machine. It contains
-// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, and kwok, which simulates a node. The first
-// argument selects one of them. The command run runs a cluster in the foreground. The commands up and down start and
-// stop a cluster in the background.
+// Command kubernetes is a complete Kubernetes in one binary, to try and test Windlass on one machine. It contains etcd,
+// kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, and kwok, which simulates a node. The first
+// argument selects one of these programs. The command run runs a cluster in the foreground. The commands up and down
+// start and stop a cluster in the background.
 package main
 
 import (

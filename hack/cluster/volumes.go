@@ -63,8 +63,8 @@ func simulateVolumes(ctx context.Context, client kubernetes.Interface) error {
 	return err
 }
 
-// work starts a worker that calls try for each object that changes, until ctx ends. A queue keeps an object that
-// changes again meanwhile, or is resynced, only once: the worker then gets its newest state.
+// work starts a worker that calls try for each object that changes, until ctx ends. An object that changes several
+// times before the worker takes it is in the queue only once, and try gets its newest state.
 func work(ctx context.Context, informer cache.SharedIndexInformer, try func(obj any) error) error {
 	queue := workqueue.NewTyped[cache.ObjectName]()
 	add := func(obj any) {

@@ -1,4 +1,4 @@
-// Command messages prints docs/messages.md: the tables of the messages that users of Windlass meet.
+// Command messages prints docs/messages.md: the tables of the messages that users of Windlass see.
 package main
 
 import (

@@ -49,7 +49,7 @@ func (o objects) read(t *testing.T, text string) {
 	}
 }
 
-// names returns the names of the objects that are in a and not in b.
+// without returns the names of the objects in o that are not in other.
 func (o objects) without(other objects) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(o)) {
@@ -99,7 +99,7 @@ func textsIn(t *testing.T, path, namespace string, values map[string]any) (map[s
 	return engine.Render(chart, all)
 }
 
-// kustomized returns what `kubectl kustomize artifacts` prints with components.
+// kustomized returns the objects that `kubectl kustomize` prints for artifacts with components.
 func kustomized(t *testing.T, components ...string) objects {
 	t.Helper()
 	text, err := manifests("../../artifacts", components...)
@@ -139,7 +139,8 @@ func TestChartEqualsArtifacts(t *testing.T) {
 	}
 }
 
-// equal compares the objects of artifacts and of the chart, which keeps the CRDs.
+// equal fails the test unless artifacts and the chart have the same objects. It requires and ignores the annotation
+// that makes Helm keep the CRDs of the chart.
 func equal(t *testing.T, want, got objects) {
 	t.Helper()
 	for name, object := range got {
@@ -158,7 +159,7 @@ func equal(t *testing.T, want, got objects) {
 }
 
 func TestChartInstallsIntoAnyNamespace(t *testing.T) {
-	all, err := renderIn(t, chartPath, "123", map[string]any{"watchNamespace": "no"}) // not a number and not a boolean
+	all, err := renderIn(t, chartPath, "123", map[string]any{"watchNamespace": "no"}) // YAML could misread both
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func container(t *testing.T, values map[string]any) (container, pod map[string]a
 	return containerOf(t, chartPath, values)
 }
 
-// containerOf is container for the chart at path.
+// containerOf is like container, for the chart at path.
 func containerOf(t *testing.T, path string, values map[string]any) (container, pod map[string]any) {
 	t.Helper()
 	all, err := renderIn(t, path, "windlass-system", values)
@@ -207,7 +207,8 @@ func TestChartRefusesShardsBesideTheLeaseOfTheCluster(t *testing.T) {
 	}
 }
 
-// TestNotesNameOnlyWhatTheReleaseReconciles checks the commands that the chart tells users to run.
+// TestNotesNameOnlyWhatTheReleaseReconciles checks that the commands in the notes of the chart name only objects that
+// the release reconciles.
 func TestNotesNameOnlyWhatTheReleaseReconciles(t *testing.T) {
 	notes := func(values map[string]any) string {
 		texts, err := textsIn(t, chartPath, "ops", values)

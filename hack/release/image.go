@@ -17,14 +17,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// The image has one file, which user runs. The root certificates are in the binary (pkg/roots): a file with them
-// would lack the constraints of single certificates, and take precedence.
+// The image contains one file, the binary, and runs it as user. The root certificates are in the binary (pkg/roots). A
+// file with root certificates would take precedence, and would lack the constraints of individual certificates.
 const (
 	binaryPath = "controller"
 	user       = "65532:65532"
 )
 
-// build says what is built.
+// build holds the parameters of a build.
 type build struct {
 	Root    string // the directory of the main module
 	Name    string // the name of the image, without a tag

@@ -28,7 +28,7 @@ import (
 	spdxjson "github.com/spdx/tools-golang/json"
 )
 
-// example is what the tests build.
+// example is the build that the tests publish.
 var example = build{
 	Root: "../..", Name: "windlass-controller", Version: "v0.2.0-rc.1", Commit: "0123456789abcdef",
 	Date:    "2026-11-25T01:02:03+01:00",
@@ -70,7 +70,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestTwoBuildsOfACommitAreEqual(t *testing.T) {
-	t.Setenv("GOAMD64", "v3") // the settings of who builds have no effect
+	t.Setenv("GOAMD64", "v3") // the settings of the user must have no effect
 	t.Setenv("GOFLAGS", "-race")
 	second, err := publishExample(t.Context(), t.TempDir())
 	if err != nil {
@@ -187,7 +187,7 @@ func TestImageHasOnlyTheBinary(t *testing.T) {
 	}
 }
 
-// checkBinary checks that a binary is static, and for which machine it is.
+// checkBinary checks that a binary is static, and that it is for the given machine.
 func checkBinary(t *testing.T, content []byte, machine elf.Machine) {
 	t.Helper()
 	binary, err := elf.NewFile(strings.NewReader(string(content)))

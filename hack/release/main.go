@@ -1,10 +1,10 @@
-// Command release builds what a release of Windlass consists of.
+// Command release builds the files of a release of Windlass.
 //
 //	release image --out DIRECTORY [--push NAME:TAG]
 //
 // builds the image of the operator for all platforms, without a container engine. It writes an OCI archive and an SBOM,
-// and pushes the image to a registry if --push is set. The result depends on nothing but the commit, the version and
-// the version of Go: two builds have one digest.
+// and pushes the image to a registry if --push is set. The result depends only on the commit, the version and the
+// version of Go: two builds have the same digest.
 //
 //	release chart --version VERSION --out DIRECTORY
 //

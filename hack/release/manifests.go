@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// runManifests writes what `kubectl kustomize` prints for artifacts and its components, with the image of a version.
+// runManifests writes the manifests that `kubectl kustomize` prints for artifacts and its components, with the image of
+// a version.
 func runManifests(_ context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("manifests", flag.ContinueOnError)
 	source := flags.String("artifacts", "artifacts", "Directory of the manifests.")
@@ -50,7 +51,8 @@ func replaceOnce(text, from, to string) (string, error) {
 	return strings.Replace(text, from, to, 1), nil
 }
 
-// manifests returns what `kubectl kustomize` prints for a directory, with components of it, such as monitoring.
+// manifests returns the manifests that `kubectl kustomize` prints for a directory and some of its components, such as
+// monitoring.
 func manifests(directory string, components ...string) (string, error) {
 	overlay, err := os.MkdirTemp("", "manifests")
 	if err != nil {
@@ -58,7 +60,7 @@ func manifests(directory string, components ...string) (string, error) {
 	}
 	defer os.RemoveAll(overlay)
 	base, err1 := filepath.Abs(directory)
-	relative, err2 := filepath.Rel(overlay, base) // the only form that kustomize accepts
+	relative, err2 := filepath.Rel(overlay, base) // kustomize accepts only relative paths
 	if err := errors.Join(err1, err2); err != nil {
 		return "", err
 	}

@@ -31,7 +31,8 @@ func runNotes(_ context.Context, args []string, out io.Writer) error {
 	return err
 }
 
-// relativeLink matches a link to a file of the repository. The notes are read elsewhere, and have the text of the link.
+// relativeLink matches a link to a file of the repository. The release notes are read outside of the repository, so
+// they contain only the text of the link.
 var relativeLink = regexp.MustCompile(`\[([^\]]+)\]\([^):]+\)`)
 
 // sectionOf returns the text of a version in a changelog, without its heading. A pre-release has the section

@@ -17,7 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// publish writes the archive and the SBOM of an image, pushes the image if push is not empty, and prints what it did.
+// publish writes the archive and the SBOM of an image, pushes the image if push is not empty, and prints a line for
+// each result.
 func publish(ctx context.Context, m *made, directory, push string, out io.Writer) error {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return err
@@ -75,7 +76,7 @@ func (m *made) archive(path string) error {
 	return archiveDirectory(content, path, m.created)
 }
 
-// archiveDirectory writes a tar file with the files of a directory, which all get the same time.
+// archiveDirectory writes a tar file with the files of a directory. All files get the same modification time.
 func archiveDirectory(directory, path string, modified time.Time) (err error) {
 	file, err := os.Create(path)
 	if err != nil {

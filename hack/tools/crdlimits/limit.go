@@ -10,7 +10,8 @@ import (
 // node is a schema, or another object in JSON.
 type node = map[string]any
 
-// Limits of fields without a marker. They are for the types of k8s.io/api. The types of pkg/apis have markers.
+// Limits of fields without a marker. These are fields of types in k8s.io/api, because the types in pkg/apis have
+// markers.
 const (
 	maxLength     = 1024 // characters of a string
 	maxItems      = 64   // items of a list
@@ -18,7 +19,7 @@ const (
 )
 
 // longer maps the ends of paths to the maximum length of strings that may be longer than maxLength. A marker cannot
-// limit these strings: one is a value of a map, the other one is in a type of k8s.io/api.
+// limit these strings: one string is a value of a map, and the other string is in a type of k8s.io/api.
 var longer = map[string]int{
 	".config{}":    512 << 10, // a ConfigMap may have 1 MiB
 	".env[].value": 128 << 10, // the limit of Linux (MAX_ARG_STRLEN)

@@ -4,8 +4,8 @@
 //
 //	crdlimits CONVERSION CRD...
 //
-// CONVERSION is a YAML file. Its field conversion is for the spec of each CustomResourceDefinition that has several
-// versions. Each CRD is a file, which crdlimits rewrites.
+// CONVERSION is a YAML file. crdlimits copies its field conversion to the spec of each CustomResourceDefinition with
+// several versions. Each CRD is a file that crdlimits rewrites.
 package main
 
 import (

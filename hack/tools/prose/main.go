@@ -1,11 +1,10 @@
-// prose prints sentences of this repository that are drawn at random, for a review of its
-// language: 60 comments, 30 messages, 15 paragraphs of the documentation, and, with -since, 20
-// subjects of the commits since a revision.
+// Command prose prints random passages of this repository, for a review of its language: 60 comments, 30 messages, 15
+// paragraphs of the documentation and, with -since, 20 subjects of the commits since a revision.
 //
 //	prose [-seed N] [-all] [-since REVISION] DIRECTORY
 //
-// It leaves out files that git does not track, generated files and, for messages, tests. The same
-// seed draws the same sentences from the same tree. With -all, it prints all sentences.
+// It omits files that git does not track, generated files and, for messages, tests. The same seed selects the same
+// passages from the same tree. With -all, it prints all passages.
 package main
 
 import (
@@ -80,7 +79,7 @@ func read(directory string) (*prose, error) {
 	for _, name := range strings.Split(strings.TrimSuffix(string(list), "\x00"), "\x00") {
 		content, err := os.ReadFile(filepath.Join(directory, name))
 		switch {
-		case os.IsNotExist(err): // deleted, and not committed yet
+		case os.IsNotExist(err): // the file is deleted, and the deletion is not committed
 		case err != nil:
 			return nil, err
 		case strings.Contains(name, "generated"):
