@@ -63,7 +63,8 @@ func appImage() string { return cmp.Or(os.Getenv("E2E_APP_IMAGE"), "nginxinc/ngi
 // missingImage is an image that does not exist.
 const missingImage = "localhost/there-is-no-such-image:1"
 
-// TestAppSaysWhyPodsDoNotRun also needs an image that runs as root.
+// TestAppSaysWhyPodsDoNotRun checks the reason and the message of Apps whose Pods do not run. The image of E2E_IMAGE
+// must run as root.
 func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec            v1alpha1.AppSpec
@@ -130,7 +131,7 @@ func TestCrashLoopCostsFewStatusWrites(t *testing.T) {
 	}
 }
 
-// TestAppThatCrashesAfterSomeSecondsIsNeverReady runs a container without a readiness probe that crashes after 3 s.
+// TestAppThatCrashesAfterSomeSecondsIsNeverReady runs a container that has no readiness probe and crashes after 3 s.
 func TestAppThatCrashesAfterSomeSecondsIsNeverReady(t *testing.T) {
 	t.Parallel()
 	namespace := here.NewNamespace(t)

@@ -26,7 +26,7 @@ import (
 
 const serverStart = "select pg_postmaster_start_time()"
 
-// keepSecret copies the credentials of the Database to another Secret, and returns its name.
+// keepSecret copies the credentials of the Database to another Secret, and returns the name of the copy.
 func (d *database) keepSecret(t *testing.T) string {
 	t.Helper()
 	secret := &corev1.Secret{

@@ -57,7 +57,7 @@ func (m manifests) install(ctx context.Context) error {
 	if _, err := kubectl(ctx, "", "apply", m.flag, m.path); err != nil {
 		return err
 	}
-	if m.flag == "-f" { // the overlay has the image of Ats
+	if m.flag == "-f" { // the overlay of artifacts already sets the image of Ats
 		patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"controller",`+
 			`"args":["--logging-format=json","--at-image=%s"]}]}}}}`, atImage())
 		if _, err := kubectl(ctx, "", "patch", "deployment", "windlass-controller", "-n", operatorNamespace, "-p",
@@ -114,7 +114,7 @@ func (c chart) former(dir string) (installation, error) {
 	return chart{c.root, path}, err
 }
 
-// forward undoes the last rollback: it installs the release before the newest release.
+// forward undoes the installation of the previous release with `helm rollback`, which installs this version again.
 func (c chart) forward(ctx context.Context) error {
 	if err := c.helm(ctx, "rollback", "windlass", "--wait"); err != nil {
 		return err

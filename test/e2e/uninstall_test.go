@@ -48,7 +48,7 @@ func TestOperatorThatIsInstalledAgainFinishesDeletions(t *testing.T) {
 			`jsonpath={.items[?(@.metadata.deletionTimestamp)].metadata.name}`)
 		return terminating == "", err
 	})
-	if err := operator.install(t.Context()); err != nil { // with the CRDs that were deleted
+	if err := operator.install(t.Context()); err != nil { // installs the deleted CRDs again
 		t.Fatal(err)
 	}
 }

@@ -66,7 +66,7 @@ func TestRollbackAndUpgradeReplaceNoPods(t *testing.T) {
 	check("after the upgrade")
 }
 
-// keep returns the entries of all whose keys are in of.
+// keep removes each entry from all whose key is not in of, and returns all.
 func keep(all, of map[string]string) map[string]string {
 	maps.DeleteFunc(all, func(key, _ string) bool { _, found := of[key]; return !found })
 	return all

@@ -11,9 +11,9 @@
 //	                │                   history      lists and watches come from the history,
 //	                └──faults──────────────────────▶ one event at a time
 //
-// Each run of a scenario has its own bubble of testing/synctest. The clock of the bubble stands still while anything
-// is in progress, and jumps when nothing is. Minutes of backoff therefore take no time, the run knows exactly when the
-// operator is at rest, and a goroutine that is left over is an error. Runs are repeatable, because an event is
+// Each run of a scenario has its own bubble of testing/synctest. The clock of the bubble stands still while anything is
+// in progress, and jumps when nothing is in progress. Minutes of backoff therefore take no time, the run knows exactly
+// when the operator is at rest, and a goroutine that is left over is an error. Runs are repeatable, because an event is
 // delivered only when all effects of the previous event have ended.
 //
 // Writes and reads of single objects are sent to the API server. Lists and watches are served from a history of the

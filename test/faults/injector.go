@@ -64,8 +64,8 @@ func (i *injector) end() {
 	i.over = true
 }
 
-// handle returns the response to a request. It injects the fault if the request is the point of the plan, and the
-// second death if the request is the plan's request of the recovery.
+// handle returns the response to a request. It injects the fault if the request is the point of the plan. It injects
+// the second death if the plan selects this request of the recovery.
 func (i *injector) handle(r *run, a *apiRequest, id string) response {
 	if r.isRecording(!a.isWrite()) && i.isSecondDeath(a.process) {
 		resp := r.send(a)
@@ -118,8 +118,8 @@ func (i *injector) handle(r *run, a *apiRequest, id string) response {
 	}
 }
 
-// isSecondDeath counts the requests of the second process, and reports whether p is this process and has to die after
-// this request.
+// isSecondDeath counts the requests of the second process. It reports whether p is the second process and must die
+// after this request.
 func (i *injector) isSecondDeath(p *process) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

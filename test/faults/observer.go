@@ -123,7 +123,7 @@ func (o *observer) get(ctx context.Context, resource int, query url.Values) (io.
 		if resp.StatusCode != http.StatusTooManyRequests {
 			return nil, errors.New(resp.Status)
 		}
-		select { // the API server does not serve types yet that were just defined
+		select { // the API server may not serve new types yet
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(retryInterval):

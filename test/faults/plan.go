@@ -35,8 +35,8 @@ const (
 	handedOver = "handed-over" // before this request, the process begins to release its shard; another process gets it
 )
 
-// refusals are the status codes of error responses. The API server does not execute the request, except with a 504,
-// which says that the result is unknown.
+// refusals are the status codes of error responses. The API server does not execute the request, except for the fault
+// 504, which means that the result is unknown.
 var refusals = []string{"403", "404", "409", "422", "429", "500", "503", "504"}
 
 // connectionCut is a fault of an SQL statement: the connection ends before the server receives the statement. The
@@ -45,7 +45,7 @@ const connectionCut = "connection-cut"
 
 // Faults of an event.
 const (
-	frozen    = "frozen"     // the watch sends nothing until everything is at rest, with earlyDeletion after the last step
+	frozen    = "frozen"     // nothing is sent until everything is at rest (with earlyDeletion: after the last step)
 	dropped   = "dropped"    // the event is lost; the informer lists again when everything is at rest
 	twice     = "twice"      // the event arrives twice
 	expired   = "expired"    // a 410 and a new list arrive in place of the event
@@ -64,7 +64,7 @@ const (
 	objectUnowned    = "unowned"
 )
 
-// objectFaults are the faults that change one object. The name of the object follows in the name of the fault.
+// objectFaults are the faults that change one object. In a plan, the name of the object follows the name of the fault.
 var objectFaults = []string{objectDeleted, objectUnlabelled, objectUnowned, fieldChanged, fieldRemoved, itemRepeated}
 
 // derivePlans returns the plans for the points of a reference run, without second deaths.

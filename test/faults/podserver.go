@@ -100,7 +100,7 @@ func runServer(r *run, o *object) bool {
 	}})
 }
 
-// mounted returns the claim and the Secret that a Pod mounts. They are nil if they do not exist.
+// mounted returns the claim and the Secret that a Pod mounts. A result is nil if the object does not exist.
 func (r *run) mounted(pod *corev1.Pod) (claim *object, settings *corev1.Secret) {
 	for _, v := range pod.Spec.Volumes {
 		switch {

@@ -75,7 +75,8 @@ func (r *run) checkRequest(a *apiRequest) {
 			r.addViolation("%s has no UID as its precondition", a.id())
 		}
 	case http.MethodPut, http.MethodPatch:
-		// The kubelet and the StatefulSet controller write a Pod often, and an annotation of the operator concerns neither.
+		// A patch of a Pod needs no resource version: the kubelet and the StatefulSet controller write Pods often, but their
+		// writes do not conflict with the annotation of the operator.
 		if uid, version := a.preconditions(); uid == "" || version == "" && resources[a.resource].Resource != "pods" {
 			r.addViolation("%s has the UID %q and the version %q as its preconditions, and needs both", a.id(), uid, version)
 		}

@@ -62,7 +62,7 @@ func awaitGone(t *testing.T, p *framework.Installation, pod *corev1.Pod) {
 	})
 }
 
-// checkCreatedOnce checks that one Pod of a name was created in a namespace.
+// checkCreatedOnce checks that exactly one Pod with a name was created in a namespace.
 func checkCreatedOnce(t *testing.T, p *framework.Installation, namespace, name string) {
 	t.Helper()
 	created, err := p.Requests(func(r framework.Request) bool {

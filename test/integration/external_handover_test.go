@@ -163,7 +163,7 @@ func (h *handOver) touch(t *testing.T, name string) {
 	})
 }
 
-// wantLogin fails the test unless a login works, and finds the table that existed before.
+// wantLogin fails the test unless a login works and can see the table that existed before.
 func (h *handOver) wantLogin(t *testing.T, role, password, database string) {
 	t.Helper()
 	conn, err := h.connect(t.Context(), role, password, database)

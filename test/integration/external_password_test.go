@@ -14,9 +14,9 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestExternalDatabasePasswordsAppearOnlyInSecrets searches for the passwords of the owner and of the administrator
-// in everything that the operator writes except Secrets, and in the server's log, which contains every statement and
-// every error.
+// TestExternalDatabasePasswordsAppearOnlyInSecrets searches for the passwords of the owner and of the administrator in
+// everything that the operator writes, except Secrets. It also searches the server's log, which contains every
+// statement and every error.
 func TestExternalDatabasePasswordsAppearOnlyInSecrets(t *testing.T) {
 	t.Parallel()
 	p, server := framework.Own(t), ownServer(t, "debug_print_parse=on", "log_connections=on", "log_min_messages=debug1")

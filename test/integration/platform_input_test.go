@@ -94,7 +94,7 @@ func TestAPIServerRejectsInvalidPlatforms(t *testing.T) {
 	}
 }
 
-// many returns n components. Each component depends on the components directly before it in the list, at most needs.
+// many returns n components. Each component depends on up to needs components directly before it in the list.
 func many(n, needs int) (all components) {
 	for i := range n {
 		c := suspended(task(fmt.Sprintf("component-with-quite-a-name-%03d", i)))

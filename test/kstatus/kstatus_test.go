@@ -26,7 +26,7 @@ const page = "../../docs/status.md"
 var row = regexp.MustCompile(`(?m)^\| (At|App|Database|ExternalDatabase|Platform|any) \| ([^|]*) \| (\w+) \| ([^|]*) ` +
 	`\| (\w+) \|$`)
 
-// kinds are the kinds with all their phases. The function returns an object in a phase.
+// kinds maps each kind to all its phases, and to a function that returns an object in a phase.
 var kinds = map[string]struct {
 	phases []string
 	object func(phase string) controller.Object

@@ -15,7 +15,7 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// read returns a file in artifacts/monitoring.
+// read returns the content of a file in artifacts/monitoring.
 func read(t *testing.T, name string) string {
 	t.Helper()
 	root, err := framework.Root()

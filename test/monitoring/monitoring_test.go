@@ -71,7 +71,7 @@ func TestEveryAlertHasRunbook(t *testing.T) {
 	}
 }
 
-// others are metrics that other programs serve.
+// others maps metrics that the operator does not serve to the programs that serve them.
 var others = map[string]string{
 	"kubelet_volume_stats_available_bytes": "kubelet", "kubelet_volume_stats_capacity_bytes": "kubelet",
 }

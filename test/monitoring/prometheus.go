@@ -100,7 +100,7 @@ type sample struct {
 	Value  [2]any // the time, and the value as a string
 }
 
-// query evaluates an expression now.
+// query evaluates an expression at the current time.
 func (p *prometheus) query(ctx context.Context, expression string) ([]sample, error) {
 	var result struct{ Result []sample }
 	err := p.api(ctx, "query", url.Values{"query": {expression}}, &result)

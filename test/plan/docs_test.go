@@ -81,7 +81,7 @@ func shell(t *testing.T, root, command string) string {
 	run.Dir = root
 	run.Env = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig(),
 		"PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
-	out, _ := run.CombinedOutput() // plan ends with 1
+	out, _ := run.CombinedOutput() // plan exits with code 1 if there are differences
 	return string(out)
 }
 

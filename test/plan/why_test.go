@@ -21,7 +21,7 @@ type cause struct {
 	manifest string
 	// of is the object to explain.
 	of string
-	// root is part of the line about the root cause, and advice part of the last line.
+	// root is part of the line about the root cause, and advice is part of the last line.
 	root, advice string
 }
 

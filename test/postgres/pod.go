@@ -17,7 +17,7 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// Pod stands for a Pod of a Database. It can run its container several times. Its volumes are directories.
+// Pod simulates a Pod of a Database. It can run its container several times. Its volumes are directories.
 type Pod struct {
 	// Port is the port on which the server listens, instead of 5432.
 	Port     string

@@ -38,7 +38,7 @@ const (
 	AfterStatement Cut = "after"
 )
 
-// Login stands for a login in place of a statement.
+// Login is the text that identifies a login, where other texts are statements.
 const Login = "login"
 
 // NewProxy returns a proxy to an address. The proxy is closed when the test ends.

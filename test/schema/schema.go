@@ -158,8 +158,8 @@ func Patterns(schema Node) (all []string) {
 // matches captures the regular expression in a call self.matches('...') that is not negated.
 var matches = regexp.MustCompile(`(?:^|[^!.\w])self\.matches\('((?:[^'\\]|\\.)*)'\)`)
 
-// RulePatterns returns the regular expressions that a validation rule requires of a string. A rule requires them in
-// calls self.matches('...') that && joins; a rule with || requires none.
+// RulePatterns returns the regular expressions that a validation rule requires of a string. They are the arguments of
+// the calls self.matches('...') that are joined with &&. A rule with || requires none.
 func RulePatterns(rule string) (patterns []string) {
 	if strings.Contains(rule, "||") {
 		return nil

@@ -150,7 +150,7 @@ func TestForgedComponentsDoNotDelayPlatform(t *testing.T) {
 		t.Errorf("the status has %d components, want 2", n)
 	}
 	deletePlatform(t, platform.Name)
-	// The forged Apps are paused. Their statuses and Events say so.
+	// The forged Apps are paused. The operator writes only their statuses and Events.
 	about, err := shared.Requests(func(r framework.Request) bool {
 		return r.User.Username == framework.ControllerUser && r.ObjectRef.Namespace == tenant.Namespace &&
 			strings.Contains(r.ObjectRef.Name, "-forged") &&

@@ -135,7 +135,7 @@ func newVictim(t *testing.T) *attackedOperator {
 	return v
 }
 
-// wantRunning checks that the operator converts Ats after an attack, and that the attack took little memory.
+// wantRunning checks that the operator converts Ats after an attack, and that the attack took at most webhookMemory.
 func (v *attackedOperator) wantRunning(t *testing.T) {
 	t.Helper()
 	if more := v.PeakRSS(t) - v.before; more > webhookMemory {

@@ -214,7 +214,7 @@ func (s *sharded) converge(t *testing.T) {
 	}
 }
 
-// hasConverged reports whether the Deployment and the Service of an App are as its spec says, and have no drift.
+// hasConverged reports whether the Deployment and the Service of an App match its spec, and have no drift.
 func (s *sharded) hasConverged(ctx context.Context, tenant string) (bool, error) {
 	app, err := s.Windlass.WindlassV1alpha1().Apps(tenant).Get(ctx, "web", metav1.GetOptions{})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	namespace = "windlass-system" // of the operator
+	namespace = "windlass-system" // the namespace of the operator
 	// count is the number of shards. Up to four replicas can share them equally. population is the number of tenants. It
 	// is larger, so that each shard has some tenants.
 	count, population = 12, 24
