@@ -25,8 +25,8 @@ rules:
 - {level: Metadata, omitStages: [RequestReceived]}
 `
 
-// write creates the files that the components read, among them a key for service accounts, a certificate for the API
-// server, a token for the administrator, and the kubeconfig with the certificate and the token.
+// write creates the files that the components read: among others, a key for ServiceAccounts, a certificate for the API
+// server, and a token for the administrator. The kubeconfig contains the certificate and the token.
 func (c *cluster) write() error {
 	for _, dir := range []string{c.dir, c.path("log"), c.path("etcd")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -25,9 +25,8 @@ type size struct {
 	Requests requests
 }
 
-// populate creates the Apps whose numbers are in [from, to), lets the floor create their children, and lets a
-// contestant correct the field for which the floor has the wrong value: a digest of the configuration, keyed
-// by the UID of the App.
+// populate creates the Apps whose numbers are in [from, to), and lets the floor create their children. A contestant
+// then corrects the only field that the floor cannot know: a digest of the configuration, keyed by the UID of the App.
 func (l *lab) populate(ctx context.Context, dir string, c contestant, t *tape, from, to int) error {
 	if err := l.create(ctx, t.subject, from, to); err != nil {
 		return err

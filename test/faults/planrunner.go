@@ -218,8 +218,8 @@ func (r *planRunner) addResult(p plan, ok bool) {
 	r.results.add(p, ok)
 }
 
-// maxSecondDeaths limits the number of plans with a second death that follow from one plan of a scenario that polls.
-// Most requests of a recovery in such a scenario repeat the same read, and a plan with a PostgreSQL server takes
+// maxSecondDeaths limits the number of plans with a second death that follow from one plan of a scenario that polls. In
+// such a scenario, most requests of a recovery repeat the same read. A plan with a PostgreSQL server also takes
 // seconds, because the server starts a process for each connection.
 const maxSecondDeaths = 5
 

@@ -66,8 +66,8 @@ var release = released.update(func(s *v1alpha1.PlatformSpec) {
 	s.Components[framework.TaskComponent].At.Command = []string{secondCommand}
 })
 
-// checkRelease checks that the App had its previous image until the task of the second release had succeeded, that no
-// task was deleted while it ran, and that the status lists both runs.
+// checkRelease checks that the App had its previous image until the task of the second release had succeeded. It also
+// checks that no task was deleted while the task ran, and that the status lists both runs.
 func checkRelease(u *user) {
 	task, succeeded, image, runs := cnatv1.At{}, false, "", 0
 	for _, e := range u.run.history.eventsUntil(newestVersion) {

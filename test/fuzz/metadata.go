@@ -39,8 +39,8 @@ var oddLabels = [][2]string{
 
 func (m *maker) labels() map[string]string { return m.pairs(oddLabels) }
 
-// oddAnnotations are annotations of the operator and of other tools. Most values are values that their writers never
-// set.
+// oddAnnotations are annotations of the operator and of other tools. Most of them have values that neither the operator
+// nor these tools set.
 var oddAnnotations = [][2]string{
 	{"windlass.dev/paused", "false"}, {"windlass.dev/paused", "TRUE"}, {
 		"windlass.dev/paused", "",

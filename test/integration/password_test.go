@@ -121,8 +121,8 @@ func TestDatabasePasswordAppearsOnlyInSecrets(t *testing.T) {
 	}, []string{"shop-credentials"})
 }
 
-// lookFor stops the controller. It fails the test if a password or a part of a password appears in the controller's log
-// or metrics, in the audit log, in the given resources, in the metadata of the given Secrets, or in a text of the map
+// lookFor stops the controller. It fails the test if a password or a part of a password appears anywhere: in the log
+// and metrics of the controller, in the audit log, in the given resources, in the metadata of the given Secrets, or in
 // places.
 func lookFor(
 	t *testing.T, p *framework.Installation, controller *framework.Process, passwords []string,
