@@ -1,5 +1,5 @@
-// crdlimits completes the CustomResourceDefinitions that controller-gen has written. It limits the size of all fields
-// that no marker in pkg/apis limits. It makes the API server reject quantities and times that Go cannot decode. It
+// Command crdlimits completes the CustomResourceDefinitions that controller-gen has written. It limits the size of all
+// fields that no marker in pkg/apis limits, makes the API server reject quantities and times that Go cannot decode, and
 // configures the conversion between versions.
 //
 //	crdlimits CONVERSION CRD...
