@@ -21,9 +21,10 @@ var nondeterministicFields = regexp.MustCompile(strings.Join([]string{
 	`^pods/[^.]+\.spec\.(volumes|containers\[0\]\.volumeMounts)\[0\]\.name$`, // the volume of the service account's token
 }, "|"))
 
-// exemptObjects returns the objects whose final state may differ from the reference, because the operator deliberately
-// does not undo the fault. For example, users may delete or change the Pod of a command that has ended, like the Pod of
-// a finished Job. The ConfigMap of the Pod is garbage-collected with the Pod.
+// exemptObjects returns the objects and fields whose final state may differ from the reference: either the operator
+// deliberately does not undo the fault, or the fault hides how a command ended. For example, users may delete or change
+// the Pod of a command that has ended, like the Pod of a finished Job. The ConfigMap of the Pod is garbage-collected
+// with the Pod.
 func (ref reference) exemptObjects(p plan) map[string]bool {
 	affected := p.affectedObject()
 	if p.scenario == "rollout-interrupted" && affected == "deployments/shop" {
