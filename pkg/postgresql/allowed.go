@@ -13,12 +13,12 @@ import (
 type AllowedHosts struct {
 	patterns []string
 	prefixes []netip.Prefix
-	// ordinary turns isSpecial off. Tests set it, because their servers listen on loopback.
+	// ordinary disables the check with isSpecial. Tests set ordinary, because their servers listen on loopback.
 	ordinary bool
 }
 
-// ParseAllowedHosts parses entries, which are host names (* matches any characters), addresses, or networks
-// in CIDR notation. Without entries it returns the zero value.
+// ParseAllowedHosts parses entries, which are host names (* matches any characters), addresses, or networks in CIDR
+// notation. Without entries, it returns the zero value. It returns an error for an entry of another form.
 func ParseAllowedHosts(entries []string) (AllowedHosts, error) {
 	var hosts AllowedHosts
 	for _, entry := range entries {
@@ -56,7 +56,7 @@ func (a AllowedHosts) match(host string, address netip.Addr) (entry string, best
 			entry, best = text, as
 		}
 	}
-	literal, err := netip.ParseAddr(host) // an address is not a name
+	literal, err := netip.ParseAddr(host) // err is nil if host is an address, and then no name matches
 	if !address.IsValid() {
 		address = literal
 	}
@@ -117,8 +117,8 @@ var special = func() (prefixes []netip.Prefix) {
 	return prefixes
 }()
 
-// isSpecial reports whether a connection to an address needs an entry with the address, with its network, or
-// with the exact name of the host.
+// isSpecial reports whether an address is in a special network. A connection to such an address needs an entry with the
+// address, with its network, or with the exact name of the host.
 func isSpecial(address netip.Addr) bool {
 	return slices.ContainsFunc(special, func(prefix netip.Prefix) bool { return prefix.Contains(address) })
 }

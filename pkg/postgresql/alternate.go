@@ -2,11 +2,13 @@ package postgresql
 
 import "fmt"
 
-// Before the first rotation, the owner is the login. Then alternate logins take turns. They are members of the owner,
-// and their sessions act as the owner, so that objects belong to the owner whichever login creates them. The owner
-// never gets its login back, because a session of a former alternate login could change the password of the owner.
+// Before the first rotation, clients log in as the owner. From then on, they log in as an alternate login, and each
+// rotation changes to another one. Alternate logins are members of the owner, and their sessions act as the owner, so
+// that the owner owns all objects that they create. The owner never becomes the login again, because a session of a
+// previous alternate login could have changed the password of the owner.
 
-// nextOfAlternate returns the next step to an alternate login that is in use. The owner exists.
+// nextOfAlternate returns the next step that brings the alternate login c.Login to its desired state. The owner must
+// exist.
 func (c *change) nextOfAlternate(s state) step {
 	login, seen := quoted(c.Login), s.role(c.Login)
 	if seen == nil {
@@ -26,7 +28,7 @@ func (c *change) nextOfAlternate(s state) step {
 		attributes += " INHERIT"
 	}
 	var all parts
-	// The former user of the login may have changed the settings of its sessions.
+	// A previous user of the login may have changed the settings of the login's sessions.
 	resets := c.rotates && c.newPassword
 	all.add(resets, "ALTER ROLE "+login+" RESET ALL")
 	all.add(resets && s.Database != nil, "ALTER ROLE "+login+" IN DATABASE "+c.database+" RESET ALL")
@@ -51,9 +53,9 @@ func (c *change) act() string {
 	return "ALTER ROLE " + quoted(c.Login) + " SET role = " + literal(c.Owner)
 }
 
-// nextOfOwnership returns the next step to alternate logins that own nothing in the database. A client that leaves the
-// role of the owner (SET ROLE NONE or, depending on the version of PostgreSQL, DISCARD ALL) creates objects as its
-// login.
+// nextOfOwnership returns the next step that gives the objects of an alternate login in the database to the owner. An
+// alternate login owns what its clients create after SET ROLE NONE or, in some versions of PostgreSQL, after DISCARD
+// ALL, because their sessions then no longer act as the owner.
 func (c *change) nextOfOwnership(s state) step {
 	for _, role := range c.ownRoles(s) {
 		if !role.Owns || role == s.Role {
@@ -71,7 +73,7 @@ func (c *change) nextOfOwnership(s state) step {
 	return step{}
 }
 
-// desiredAlternate returns the alternate login in use in its desired state, except that it may own objects.
+// desiredAlternate returns the desired state of the alternate login in use. owns says whether the login owns objects.
 func (c *change) desiredAlternate(owns bool) *seenRole {
 	return &seenRole{
 		Name: c.Login, Mark: c.Mark.String(), Held: true, Login: true, Inherits: true, Member: true, Acts: true, Owns: owns,

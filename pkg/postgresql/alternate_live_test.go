@@ -8,13 +8,13 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// TestRetiredLoginCannotReturn has a client with a session as the former login. It gives itself and the owner another
-// password, and creates objects as its alternate login.
+// TestRetiredLoginCannotReturn has a client with a session of the previous login. The client changes the passwords of
+// this login and of the owner, and creates a schema that this login owns.
 func TestRetiredLoginCannotReturn(t *testing.T) {
 	t.Parallel()
 	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
 		w := create(t, as, rotating())
-		for generation := 1; generation <= 3; generation++ { // the former login is the owner, then each alternate login
+		for generation := 1; generation <= 3; generation++ { // the previous login is the owner, then each alternate login
 			was := w
 			w = rotate(t, as, w, generation)
 			forged := was
@@ -52,8 +52,8 @@ func TestRetiredLoginCannotReturn(t *testing.T) {
 	})
 }
 
-// TestObjectsOfAlternateLoginAreGivenToOwner has clients that do not act as the owner. DISCARD ALL can have this
-// effect, depending on the version of PostgreSQL.
+// TestObjectsOfAlternateLoginAreGivenToOwner has a client that creates a table while its session does not act as the
+// owner. In some versions of PostgreSQL, DISCARD ALL has this effect.
 func TestObjectsOfAlternateLoginAreGivenToOwner(t *testing.T) {
 	t.Parallel()
 	const owner = "select coalesce(string_agg(distinct pg_get_userbyid(relowner), ' '), '') from pg_class where " +
@@ -74,7 +74,8 @@ func TestObjectsOfAlternateLoginAreGivenToOwner(t *testing.T) {
 	})
 }
 
-// TestLeftoversDoNotBlockRotations has entries that name an alternate login, and that REASSIGN OWNED leaves in place.
+// TestLeftoversDoNotBlockRotations changes the default privileges of an alternate login. REASSIGN OWNED does not remove
+// them.
 func TestLeftoversDoNotBlockRotations(t *testing.T) {
 	t.Parallel()
 	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// withAlternate returns the state in which the alternate login is in use and the owner cannot log in, after change.
+// withAlternate returns the state in which the alternate login is in use and the owner cannot log in, modified by
+// change, which may be nil.
 func withAlternate(change func(*state)) state {
 	return there(func(s *state) {
 		s.Role.Login = false
@@ -18,7 +19,8 @@ func withAlternate(change func(*state)) state {
 	})
 }
 
-// unheld is a state as the login observes it: it does not act for its alternate login.
+// unheld changes a state to the state that the login observes: its session acts as the owner, which must not act as the
+// alternate login.
 func unheld(s *state) { s.Alternates[0].Held = false }
 
 func TestNextStatementForAlternateLogin(t *testing.T) {

@@ -5,7 +5,9 @@ import (
 	"strings"
 )
 
-// apply carries out a change, and then logs in.
+// apply executes the steps of a change, and then logs in as the login. Unless the change is a rotation, apply also
+// creates missing extensions. It returns the ID of the database, and also returns the ID with an error of the login or
+// of an extension.
 func (s *Server) apply(ctx context.Context, c *change) (ID, error) {
 	if s.connector.options.Offline {
 		return offlineID, nil
@@ -22,14 +24,14 @@ func (s *Server) apply(ctx context.Context, c *change) (ID, error) {
 			return "", err
 		}
 		if c.keepsPassword(after, s.refusal) {
-			return after.id(), c.kept(after, s.refusal) // nothing has changed since
+			return after.id(), c.kept(after, s.refusal) // the steps have not changed what the login needs
 		}
 		seen, err := s.lookAsOwner(ctx, w)
 		switch {
 		case c.keepsPassword(after, err):
 			return after.id(), c.kept(after, err)
 		case isCode(err, codeInvalidPassword) && !triesPassword:
-			continue // the role existed, with another password
+			continue // the role has another password, so set it
 		case err != nil && c.rotates && s.knowsPassword(err):
 			return after.id(), NewError(Unproven, "%w", err)
 		case err != nil:
@@ -41,8 +43,8 @@ func (s *Server) apply(ctx context.Context, c *change) (ID, error) {
 	}
 }
 
-// keepsPassword reports whether a login failed because the owner was handed over with another password, or cannot log
-// in.
+// keepsPassword reports whether a login failed with err because the owner, which was handed over, has another password
+// or may not log in.
 func (c *change) keepsPassword(s state, err error) bool {
 	if c.usesAlternate() || !c.keepsRole(s) {
 		return false
@@ -56,7 +58,7 @@ func (c *change) kept(s state, err error) error {
 	return NewConflict(Kept, Conflict{Remedy: c.admit(s.Role)}, text, c.Owner, err)
 }
 
-// admit returns the SQL after which the owner can log in with its password, or "" if its attributes permit that.
+// admit returns the SQL that lets the owner log in with its password, or "" if its attributes permit the login already.
 func (c *change) admit(owner *seenRole) string {
 	var attributes parts
 	attributes.add(!owner.Login, " LOGIN")
@@ -67,8 +69,8 @@ func (c *change) admit(owner *seenRole) string {
 	return "ALTER ROLE " + c.owner + strings.Join(attributes, "")
 }
 
-// knowsPassword reports whether the server accepted the password of a login that failed later: in a query, or because
-// of something that a user of the database can change or use up, for example the number of connections.
+// knowsPassword reports whether the server accepted the password, although the login or a later query failed with err.
+// A user of the database can cause such an error, for example by using all connections.
 func (s *Server) knowsPassword(err error) bool {
 	return s.owner != nil && !ofServer(err) || acceptsPassword(err)
 }

@@ -9,12 +9,12 @@ import (
 type change struct {
 	Want
 	owner, database, mark string // quoted
-	// verifier is the text that a statement has as the password. Only a change that is carried out has it.
+	// verifier is the text that statements contain as the password. It is empty until the change is executed.
 	verifier string
-	// newPassword is true if the password of the login has to be set, because it cannot log in with it.
+	// newPassword is true if a step must set the password of the login, because the login cannot log in with it.
 	newPassword bool
-	// rotates is true if clients do not use the login yet: its password is unknown, and the change also does not create
-	// the owner.
+	// rotates is true if clients do not use the login yet. Such a change always sets the password of the login, and never
+	// creates the owner.
 	rotates bool
 }
 
@@ -22,8 +22,7 @@ func newChange(w Want) *change {
 	return &change{Want: w, owner: quoted(w.Owner), database: quoted(w.Database), mark: literal(w.Mark.String())}
 }
 
-// next returns the next step to the desired state. It does not decide whether former logins can log in: see
-// nextOfRetirement.
+// next returns the next step to the desired state. It does not retire previous logins: see nextOfRetirement.
 func (c *change) next(s state) (step, error) {
 	if err := c.check(s); err != nil {
 		return step{}, err
@@ -86,8 +85,8 @@ func (c *change) createRole(s state) string {
 	return all.sql()
 }
 
-// hold returns the SQL that makes the administrator a member of a role, which is quoted, so that the administrator can
-// create and delete databases for the role, and end its sessions.
+// hold returns the SQL that makes the administrator a member of a role. role is a quoted name. A member can create and
+// delete databases for the role, and end its sessions.
 func (c *change) hold(s state, role string) string { return grant(s, role, "CURRENT_USER") }
 
 // join returns the step in which the administrator becomes a member of a role.
@@ -95,8 +94,8 @@ func (c *change) join(s state, role *seenRole, does string) step {
 	return step{sql: c.hold(s, quoted(role.Name)), does: does, then: func(*state) { role.Held = true }}
 }
 
-// grant returns the SQL that makes a member act as a role. From PostgreSQL 16 on, it sets both options, because the
-// default of INHERIT depends on the member.
+// grant returns the SQL that lets a member act as a role. role is a quoted name, and member is a quoted name or
+// CURRENT_USER. From PostgreSQL 16 on, it sets both options, because the default of INHERIT depends on the member.
 func grant(s state, role, member string) string {
 	sql := "GRANT " + role + " TO " + member
 	if s.Version >= 160000 {
@@ -107,7 +106,7 @@ func grant(s state, role, member string) string {
 
 func (c *change) noTemplate() string { return "ALTER DATABASE " + c.database + " IS_TEMPLATE false" }
 
-// markRole returns the SQL that marks a role, which is quoted.
+// markRole returns the SQL that marks a role. role is a quoted name.
 func (c *change) markRole(role string) string { return "COMMENT ON ROLE " + role + " IS " + c.mark }
 
 // alterRole returns the SQL that changes the owner, or "" if it is in its desired state. If an alternate login is in

@@ -15,8 +15,8 @@ func want() Want {
 	}
 }
 
-// there returns the desired state as an administrator without SUPERUSER observes it. Then change changes the
-// result, unless change is nil.
+// there returns the desired state as an administrator without SUPERUSER observes it, modified by change, which may be
+// nil.
 func there(change func(*state)) state {
 	mark := want().Mark.String()
 	s := state{
@@ -35,15 +35,15 @@ const (
 	ourID     = ID(server + "/16384")
 )
 
-// nextCase is a case of tests of change.next. The next statement is sql, unless there is an error.
+// nextCase is a test case of change.next, which must return a step with the statement sql, or an error.
 type nextCase struct {
 	seen        func(*state)
 	id          ID
 	newPassword bool
-	rotates     bool // before clients use the login
+	rotates     bool // the change is a rotation
 	sql         string
 	class       Class
-	err         string // an error without a class
+	err         string // the text of the wanted error, if it has no class
 }
 
 func (c nextCase) run(t *testing.T, w Want, seen state) {

@@ -11,13 +11,14 @@ type Conflict struct {
 	Role, Database bool
 	// DatabaseOwner is the ordinary role that owns the existing database, or "" if no such role does.
 	DatabaseOwner string
-	// Statements is the SQL with which an administrator of the server hands the existing role and database over. It only
-	// sets comments, unless a superuser owns the database: then it also gives the database to our role. It is empty if
-	// nothing can be handed over.
+	// Statements is the SQL with which an administrator of the server hands the existing role and database over. The SQL
+	// sets comments and, if a superuser owns the database, gives the database to our role. It is empty if nothing can be
+	// handed over.
 	Statements string
 	// Remedy is the SQL that changes the attributes of our role to resolve the error. If the class is Protected, a
-	// superuser of the server takes attributes from the role. If it is Kept, an administrator of the server lets the role
-	// log in. Remedy is empty if the error is about another role, or about something else than attributes.
+	// superuser of the server must execute it, to take attributes from the role. If the class is Kept, an administrator of
+	// the server must execute it, to let the role log in. Remedy is empty if the error is about another role, or not about
+	// attributes.
 	Remedy string
 }
 
@@ -43,7 +44,7 @@ func (w Want) handOver(s state) string {
 	if s.Database != nil && !w.ownsDatabase(s) {
 		switch {
 		case s.Database.Owner == w.Owner:
-		case ours && s.Database.OfSuperuser: // as after a restore: a superuser needs no ownership
+		case ours && s.Database.OfSuperuser: // for example after a restore; a superuser needs no ownership
 			all = append(all, c.giveDatabase())
 		default:
 			return ""

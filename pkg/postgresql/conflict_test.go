@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// handedOver changes a state to that of a role and a database that were handed over with other rights.
+// handedOver changes a state as if the role and the database were handed over with privileges that are not the desired
+// ones.
 func handedOver(s *state) {
 	mark := want().desiredMark(true)
 	s.Role.Mark, s.Role.Login, s.Role.CreateDatabase, s.Role.Expires, s.Role.Held = mark, false, true, true, false
@@ -89,7 +90,7 @@ func TestConflictProposesHarmlessStatements(t *testing.T) {
 	}
 }
 
-// ours marks the role and the database.
+// ours sets our mark on the role and on the database.
 func ours(s *state) { s.Role.Mark, s.Database.Mark = want().Mark.String(), want().Mark.String() }
 
 func TestAdministratorIsNeverOwner(t *testing.T) {

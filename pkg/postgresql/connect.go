@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// connectTimeout is the timeout of the name lookup, connection, TLS handshake and login.
+// connectTimeout is the timeout of the name lookup, connection, TLS handshake and login together.
 const connectTimeout = 5 * time.Second
 
 // Limits on the data that is read from a server, in bytes.
@@ -51,17 +51,16 @@ type Options struct {
 	// them. Their scripts run with the administrator's privileges, in a schema that the owner may write to. The
 	// owner can make a careless script execute any statement.
 	UntrustedExtensions []string
-	// Workers is the number of Servers that callers use at the same time. At most half of the Servers, but at
-	// least one, may visit PostgreSQL servers that are not known to respond fast.
+	// Workers is the number of Servers that callers use at the same time. At most half of the Servers, but at least one,
+	// may use PostgreSQL servers that are not known to respond fast.
 	Workers int
 	// Observe, if it is set, is called after each request to a server. It is called concurrently.
 	Observe func(Request)
-	// Plan, if it is set, is called with each statement that would change a server, in place of its execution. The
-	// statement has no password.
-	// Servers then act as if the statements had been executed.
+	// Plan, if it is set, is called with each statement that would change a server, and no such statement is executed. The
+	// statement contains no password. Servers act as if they had executed the statements.
 	Plan func(sql string)
-	// Offline makes a Server of a plan connect to no PostgreSQL server. Every change then counts as made, without
-	// statements, and a database that was created before counts as current.
+	// Offline prevents connections to PostgreSQL servers in a plan. Each change succeeds without statements, and Exists
+	// reports a database with a known ID as current.
 	Offline bool
 }
 
@@ -75,15 +74,15 @@ func NewConnector(options Options) (*Connector, error) {
 	return &Connector{options: options, gate: newGate(max(1, options.Workers/2)), base: base}, nil
 }
 
-// attempt records the last dial of one login, which can try several addresses. pgconn dials again in the background
-// after a timeout, to cancel its request.
+// attempt records the last dial of one login. A login can dial several addresses. After a timeout, pgconn dials again
+// in the background to cancel its request.
 type attempt struct {
 	server atomic.Pointer[string]  // Request.Server
 	conn   atomic.Pointer[limited] // nil before the first connection
 }
 
-// connect logs in as role, and counts the login. Errors have a Class, and their messages do not contain the hidden
-// words.
+// connect logs in, and passes the login to Options.Observe with the given role. Errors have a Class, and their messages
+// do not contain the hidden words.
 func (c *Connector) connect(ctx context.Context, s Settings, role string, hidden []string) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

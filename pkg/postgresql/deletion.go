@@ -2,7 +2,7 @@ package postgresql
 
 import "fmt"
 
-// nextOfDeletion returns the next step to the deletion of our database and our roles. Other roles and databases stay.
+// nextOfDeletion returns the next step of the deletion of our database and our roles. Other roles and databases stay.
 func (c *change) nextOfDeletion(s state) (step, error) {
 	if c.ID != "" && c.ID.server() != s.Server {
 		return step{}, c.moved(s)
@@ -26,8 +26,8 @@ func (c *change) nextOfDeletion(s state) (step, error) {
 	}, nil
 }
 
-// nextOfDatabaseDeletion returns the next step to the deletion of our database. The administrator joins our roles
-// first, so that it can end their sessions.
+// nextOfDatabaseDeletion returns the next step of the deletion of our database. First, an administrator without
+// SUPERUSER becomes a member of our roles, to be able to end their sessions.
 func (c *change) nextOfDatabaseDeletion(s state, roles []*seenRole) (step, error) {
 	if c.ID != "" && s.id() != c.ID {
 		return step{}, NewError(Replaced, "database %q has the mark of this ExternalDatabase, but was replaced: its "+

@@ -43,7 +43,7 @@ const (
 	Protected Class = "Protected"
 	// Kept: the owner was handed over, and does not accept the password. The operator does not change its password.
 	Kept Class = "Kept"
-	// Unproven: the server accepts the new password of a login, which cannot use the database now.
+	// Unproven: the server accepts the new password of a login, but the login cannot use the database now.
 	Unproven Class = "Unproven"
 	// Replaced: the server, or the database on it, was replaced by another one.
 	Replaced Class = "Replaced"
@@ -58,7 +58,7 @@ type failure struct {
 	class Class
 	// code is the SQLSTATE code that the server reported, or "".
 	code string
-	// detail is for the administrator of the operator: it may reveal what answers at an address.
+	// detail is for the administrator of the operator, because it may reveal what responds at an address.
 	detail   string
 	conflict Conflict
 	// after is the delay before a caller should retry. Only errors of class Busy have it.
@@ -67,7 +67,7 @@ type failure struct {
 
 func (f *failure) Unwrap() error { return f.error }
 
-// failureOf returns the outermost failure that err wraps, or one without any content.
+// failureOf returns the outermost failure that err wraps, or the zero value if there is none.
 func failureOf(err error) failure {
 	var known *failure
 	if errors.As(err, &known) {
@@ -76,7 +76,8 @@ func failureOf(err error) failure {
 	return failure{}
 }
 
-// NewError returns an error of a class. It keeps the other properties of an error that it wraps.
+// NewError returns an error of a class. If the error wraps an error of this package, it keeps the Detail, the Conflict
+// and the SQLSTATE code of the wrapped error.
 func NewError(class Class, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	failed := failureOf(err)
@@ -97,9 +98,9 @@ func ClassOf(err error) Class { return failureOf(err).class }
 // ConflictOf returns the Conflict of an error. It returns the zero value for an error that has none.
 func ConflictOf(err error) Conflict { return failureOf(err).conflict }
 
-// Detail returns the details of an error for the administrator of the operator: the DETAIL of a PostgreSQL
-// error, or what answers at an address without a PostgreSQL server. It returns "" if there are none. The
-// text of the error, which users see, may omit them.
+// Detail returns the details of an error for the administrator of the operator: the DETAIL of a PostgreSQL error, or
+// what responds at an address without a PostgreSQL server. It returns "" if there are none. The text of the error,
+// which users see, may omit them.
 func Detail(err error) string { return failureOf(err).detail }
 
 // RetryAfter returns how long a caller should wait before it retries after an error of class Busy.
@@ -112,7 +113,7 @@ const (
 	codeReadOnly             = "25006"
 	codeTransactionTimeout   = "25P04" // a timeout that a role may set for itself, from PostgreSQL 17 on
 	codeStarting             = "57P03"
-	codeTooManyConnections   = "53300" // to the server, to the database, or of the role
+	codeTooManyConnections   = "53300" // too many to the server, to the database, or as the role
 	codeNoSuchDatabase       = "3D000"
 	codeNotNow               = "55000" // among others: the database takes no connections
 	codeNoPrivilege          = "42501"
@@ -146,14 +147,14 @@ func classOfCode(code string) Class {
 	return Other
 }
 
-// ofServer reports whether an error concerns the server, whichever role logs in.
+// ofServer reports whether an error concerns the server, so that a login as another role would fail too.
 func ofServer(err error) bool {
 	return slices.Contains([]Class{Busy, Silent, Forbidden, Untrusted}, ClassOf(err))
 }
 
-// acceptsPassword reports whether a server reported the error of a login after it had checked the password
-// (PerformAuthentication in src/backend/utils/init/postinit.c). Only a server without any free connection reports
-// codeTooManyConnections before: then no login works.
+// acceptsPassword reports whether a server had accepted the password before it reported the error of a login
+// (PerformAuthentication in src/backend/utils/init/postinit.c). A server without a free connection reports
+// codeTooManyConnections before it checks the password, but then no login works.
 func acceptsPassword(err error) bool {
 	return slices.Contains([]string{
 		codeTooManyConnections, codeNotNow, codeNoPrivilege, codeNoSuchDatabase, codeTransactionTimeout, codeUndefinedFile,

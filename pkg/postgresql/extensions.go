@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// extend creates the missing extensions. Some extensions need others, so extend repeats until it can create
-// no more. It returns the error of the first extension that is still missing.
+// extend creates the missing extensions. Some extensions need others, so extend tries all missing extensions again
+// until it can create none of them. It returns the error of the first extension that is still missing.
 func (s *Server) extend(ctx context.Context, w Want, seen state) error {
 	missing := w.missing(seen)
 	if s.connector.options.Plan != nil && len(missing) > 0 {
@@ -30,9 +30,9 @@ func (s *Server) extend(ctx context.Context, w Want, seen state) error {
 	}
 }
 
-// makeExtension creates an extension as the owner, whichever login the session has. If the owner may not create it, and
-// UntrustedExtensions lists it, makeExtension creates the extension as the administrator. The control file of the
-// extension can name the schema. The default is public.
+// makeExtension creates an extension as the owner. If the owner may not create the extension, and UntrustedExtensions
+// lists it, makeExtension creates the extension as the administrator. The schema is public, unless the control file of
+// the extension names another one.
 func (s *Server) makeExtension(ctx context.Context, w Want, name string) error {
 	if err := checkName(name); err != nil {
 		return err

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// awayFor is how long the gate rejects visits to a server that did not respond. If the visit took no longer than
-	// quick, it hardly occupied a worker, and the server may be starting: the gate then rejects visits only for quick.
+	// awayFor is how long the gate rejects visits to a server that did not respond. After a visit that took at most quick,
+	// the gate rejects visits only for quick, because the visit hardly occupied a worker and the server may be starting.
 	awayFor = 30 * time.Second
 	quick   = time.Second
-	// slowAfter is how long a visit without a slot may take. Then the visit continues only if it gets a slot.
+	// slowAfter is how long a visit without a slot may take. After this time, the visit continues only if it gets a slot.
 	slowAfter = 5 * time.Second
 	// longest is the timeout of a visit with a slot.
 	longest = 40 * time.Second
@@ -23,13 +23,13 @@ const (
 	// slotsOfTenant is how many slots a tenant can have. After a slow or failed visit with a slot, the tenant
 	// can have only one.
 	slotsOfTenant = 2
-	// busyBase is the shortest retry delay of a caller, and busyLimit the longest. Delays vary by a quarter. A tenant that
-	// has not retried for ticketLife loses its turn.
+	// busyBase is the shortest retry delay of a caller, and busyLimit is the longest. Delays vary at random by up to a
+	// quarter. A tenant that has not retried for ticketLife loses its place in the queue for a slot.
 	busyBase, busyLimit, ticketLife = time.Second, 8 * time.Second, 15 * time.Second
 	// turn is the delay for each tenant that gets a slot before the caller's tenant.
 	turn = 125 * time.Millisecond
-	// forgetAfter is how long a tenant without visits is remembered. It is longer than the resync interval and all times
-	// above.
+	// forgetAfter is how long a tenant without visits is remembered. forgetAfter is longer than the resync interval and
+	// the other periods of the gate.
 	forgetAfter = 15 * time.Minute
 	// maxServersOfTenant limits how many servers of a tenant are remembered.
 	maxServersOfTenant = 64
@@ -38,10 +38,9 @@ const (
 // gate prevents slow and silent servers from occupying all workers. It remembers each server separately for each
 // tenant.
 //
-// A server is proven if its last visit took at most slowAfter and the server responded to the last request.
-// A visit to any other server needs one of a few slots. Tenants take turns with the slots. Tenants whose
-// last visit with a slot was slow or failed come last. Other tenants therefore wait for at most one
-// visit of such a tenant in each slot.
+// A server is proven if its last visit took at most slowAfter and the server responded to the last request. A visit to
+// any other server needs one of a few slots. Tenants get slots in turn. Tenants whose last visit with a slot was slow
+// or failed come last. Other tenants therefore wait for at most one visit of such a tenant in each slot.
 type gate struct {
 	slots int
 
@@ -50,10 +49,10 @@ type gate struct {
 	tenants map[string]*tenant
 }
 
-// known is what the gate knows about a server.
+// known is what the gate knows about a server that a tenant uses.
 type known struct {
 	proven  bool
-	until   time.Time // until then the gate rejects all visits
+	until   time.Time // the gate rejects all visits before this time
 	silence error     // the error with which the gate rejects them
 }
 
@@ -61,12 +60,12 @@ type known struct {
 type tenant struct {
 	servers map[string]*known // by address
 	visits  int               // the number of current visits
-	used    time.Time         // when a caller last came, or a visit ended
+	used    time.Time         // when a caller last called enter, or a visit last ended
 	slots   int
 	bad     bool      // the last visit with a slot was slow or failed
-	struck  time.Time // until then each visit needs a slot
+	struck  time.Time // each visit before this time needs a slot
 	took    time.Time // when the tenant got its last slot
-	// waits is when the tenant began to wait for a slot, or zero. came is when it last asked for a slot.
+	// waits is when the tenant began to wait for a slot, or zero. came is when the tenant last asked for a slot.
 	waits, came time.Time
 }
 
@@ -74,7 +73,8 @@ func newGate(slots int) *gate {
 	return &gate{slots: slots, tenants: map[string]*tenant{}}
 }
 
-// enter admits a caller or returns an error. An admitted caller must call leave at the end.
+// enter admits a caller, who must call leave at the end of the visit. It returns an error of class Busy if the visit
+// needs a slot and gets none, and of class Silent if the server did not respond to a recent visit.
 func (g *gate) enter(namespace, address string) (*visit, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,8 +99,8 @@ func (g *gate) enter(namespace, address string) (*visit, error) {
 	return v, nil
 }
 
-// of returns what the gate knows about a server and its tenant. If there are too many servers, the gate forgets all
-// servers of the tenant.
+// of returns what the gate knows about a server and its tenant. If the tenant has too many servers, the gate first
+// forgets all servers of the tenant.
 func (g *gate) of(namespace, address string) (*known, *tenant) {
 	who := g.tenants[namespace]
 	if who == nil {
@@ -118,15 +118,15 @@ func (g *gate) of(namespace, address string) (*known, *tenant) {
 	return server, who
 }
 
-// prune forgets tenants without visits.
+// prune forgets tenants that have had no visit for forgetAfter.
 func (g *gate) prune(now time.Time) {
 	maps.DeleteFunc(g.tenants, func(_ string, who *tenant) bool {
 		return who.visits == 0 && now.Sub(who.used) > forgetAfter
 	})
 }
 
-// take gives a visit a slot if its tenant may have another slot and if it is the turn of the tenant. Otherwise
-// take returns an error of class Busy.
+// take gives a visit a slot. It returns an error of class Busy if the tenant has all the slots that it may have, or if
+// other tenants get the free slots first.
 func (g *gate) take(v *visit, now time.Time) error {
 	who := v.tenant
 	if who.slots >= who.limit() {

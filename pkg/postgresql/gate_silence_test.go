@@ -45,7 +45,7 @@ func TestSilenceDependsOnError(t *testing.T) {
 		"an answer":               {nil, false},
 		"a login that is refused": {reported(codeInvalidPassword), false},
 		"something else":          {fmt.Errorf("something else"), false},
-		"a database that is full": {reported("53300"), false}, // its owner can set the connection limit
+		"a database that is full": {reported("53300"), false}, // the owner of a database can set its connection limit
 		"a lock of another's":     {reported("55P03"), false},
 		"a server that starts":    {reported(codeStarting), true},
 		"no answer":               {errAway, true},

@@ -14,7 +14,7 @@ const (
 	slots   = 5 // for ten workers
 )
 
-// callers enters callers into a gate. Tests use it in synctest bubbles, which have a fake clock.
+// callers enters a gate for tests, which run in synctest bubbles with a fake clock.
 type callers struct {
 	t    *testing.T
 	gate *gate
@@ -44,7 +44,7 @@ func (c *callers) isTold(tenant, address string, class Class) {
 	}
 }
 
-// finds visits a server that responds at once, so that the server is proven.
+// finds begins and ends a visit to a server that responds at once, so that the server is proven.
 func (c *callers) finds(tenant, address string) {
 	c.t.Helper()
 	v := c.comes(tenant, address)
@@ -59,7 +59,7 @@ func TestGateAdmitsTwoVisitsOfTenantToUnprovenServers(t *testing.T) {
 		c := newCallers(t)
 		first, second := c.comes("a", address), c.comes("a", "other:5432")
 		c.isTold("a", address, Busy)
-		another := c.comes("b", address) // tenants share no knowledge of a server
+		another := c.comes("b", address) // the gate remembers servers separately for each tenant
 		first.asked(nil)
 		first.leave()
 		all := []*visit{second, another}

@@ -9,7 +9,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// handedOver creates a role with options and a database that it owns, and hands them over as the error says.
+// handedOver creates a role with options and a database that the role owns, and hands both over with the statements in
+// the error.
 func handedOver(t *testing.T, as postgresql.Settings, options string) postgresql.Want {
 	t.Helper()
 	w := rotating()
@@ -43,13 +44,14 @@ func check(t *testing.T, as postgresql.Settings, w postgresql.Want) (id postgres
 	return id, failures.Load(), err
 }
 
-// TestAdviceAboutUnknownPasswordLetsRoleLogIn hands a role over, and then does what the message says.
+// TestAdviceAboutUnknownPasswordLetsRoleLogIn hands over a role whose password the operator does not know, and then
+// executes the remedy in the error.
 func TestAdviceAboutUnknownPasswordLetsRoleLogIn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		options  string // of the role that exists
-		password string // that an administrator sets, because the role has none
-		remedy   string // without the name of the role
+		options  string // the options of the existing role
+		password string // a password that an administrator sets, because the role has none
+		remedy   string // the remedy, without the name of the role
 	}{
 		"a role with another password": {options: "LOGIN PASSWORD 'canary-theirs'"},
 		"a role without a password":    {options: "LOGIN", password: "canary-theirs"},

@@ -9,8 +9,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// TestUsersCannotBlockCreateOrDelete does what users and owners may do and what could block a creation or a
-// deletion: it connects to template1, makes a database a template, and sets its connection limit to 0.
+// TestUsersCannotBlockCreateOrDelete does what users and owners of databases could do to block a creation or a
+// deletion: it connects to template1, makes a database a template, and sets the connection limit of the database to 0.
 func TestUsersCannotBlockCreateOrDelete(t *testing.T) {
 	t.Parallel()
 	as := settings(shared)

@@ -22,7 +22,7 @@ const (
 // Messages of the server (https://www.postgresql.org/docs/current/protocol-message-formats.html).
 const (
 	messageHeader    = 5   // bytes: the type, and the length
-	lengthOfLength   = 4   // bytes; the length of a message counts itself, but not the type
+	lengthOfLength   = 4   // bytes; the length of a message includes these bytes, but not the type
 	aboutLogin       = 'R' // Authentication…
 	challengeOfScram = "i="
 )
@@ -45,7 +45,7 @@ func (i *inspector) Read(into []byte) (int, error) {
 	return i.message.Read(into)
 }
 
-// next reads a message.
+// next reads a message of the server. It rejects a message of more than maxMessage bytes.
 func (i *inspector) next() error {
 	header := make([]byte, messageHeader)
 	if _, err := io.ReadFull(i.in, header); err != nil {
@@ -68,14 +68,14 @@ func (i *inspector) next() error {
 	return nil
 }
 
-// login rejects a message about the login if it is too long, or one of too many.
+// login rejects a message about the login if the message is too long, is one too many, or asks for too many iterations.
 func (i *inspector) login(body []byte) error {
 	if i.logins++; i.logins > maxLoginMessages || len(body) > maxLoginMessage {
 		return errTooMuch
 	}
 	var challenge pgproto3.AuthenticationSASLContinue
 	if challenge.Decode(body) != nil {
-		return nil // another message
+		return nil // not a challenge of SCRAM
 	}
 	return checkChallenge(challenge.Data)
 }

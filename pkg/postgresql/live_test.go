@@ -140,7 +140,7 @@ func ask(t *testing.T, database, sql string, args ...any) string {
 
 func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// superuser is the name of an administrator in tests.
+// superuser names the administrator with SUPERUSER in the names of tests.
 const superuser = "a superuser"
 
 // administrators returns the Settings of two administrators who can manage databases: a superuser, and a role

@@ -10,9 +10,9 @@ import (
 type Mark struct {
 	// Only the UID identifies the object. Namespace and Name are for people.
 	Namespace, Name, UID string
-	// HandedOver means that the role or the database existed before an administrator handed it over. The operator does not
-	// change the attributes, the login and the password of such a role, except to retire it after a rotation, and it does
-	// not change the privileges of such a database.
+	// HandedOver means that the operator did not create the role or the database: an administrator handed it over. The
+	// operator does not change the attributes and the password of such a role, except to retire the role after a rotation.
+	// It does not change the privileges of such a database.
 	HandedOver bool
 }
 
@@ -21,7 +21,7 @@ const (
 	markHandedOver = " handed-over"
 )
 
-// String returns the comment.
+// String returns the comment that marks a role or a database.
 func (m Mark) String() string {
 	text := fmt.Sprintf("%s %s/%s %s", markPrefix, m.Namespace, m.Name, m.UID)
 	if m.HandedOver {

@@ -48,8 +48,9 @@ func (w Want) ownRoles(s state) []*seenRole {
 	return slices.DeleteFunc(s.roles(), func(role *seenRole) bool { return !w.ownsRole(s, role) })
 }
 
-// ownsRole reports whether a role is ours: it has our mark. If it has no mark, the owner is ours if it owns the
-// database with our mark and our ID, and an alternate login is ours if it is in use and acts as our owner.
+// ownsRole reports whether a role is ours. A role with a mark is ours if the mark is ours. An owner without a mark is
+// ours if it owns the database with our mark and our ID. An alternate login without a mark is ours if it is in use and
+// acts as the owner with our mark.
 func (w Want) ownsRole(s state, role *seenRole) bool {
 	if mark, marked := parseMark(role.Mark); marked {
 		return mark.UID == w.Mark.UID
@@ -60,12 +61,12 @@ func (w Want) ownsRole(s state, role *seenRole) bool {
 	return role.Name == w.login() && role.Member && role.Acts && s.Role != nil && w.marked(s.Role.Mark)
 }
 
-// ownsDatabase reports whether the database is ours. The owner of a database can set any mark on it, so a database
-// with our ID that our role owns is ours whatever its mark. Otherwise, a database with our mark is ours if it has our
-// ID, or if our role owns it. A database without a mark is ours if our role owns it, and if it accepts no connections
-// because its creation was interrupted.
+// ownsDatabase reports whether the database is ours. A database with our ID that our role owns is ours. Its mark does
+// not matter, because the owner of a database can set any mark on it. A database with our mark is ours if it has our
+// ID, or if our role owns it. A database without a mark is ours if our role owns it and it accepts no connections,
+// because then its creation was interrupted.
 func (w Want) ownsDatabase(s state) bool {
-	// The owner can neither mark a role nor give the database to another role.
+	// A user who logs in as the owner can neither mark a role nor give the database to another role.
 	ofOurs, same := s.Role != nil && w.marked(s.Role.Mark) && s.Database.Owner == w.Owner, s.id() == w.ID
 	mark, marked := parseMark(s.Database.Mark)
 	switch {
@@ -87,7 +88,7 @@ func (w Want) moved(s state) error {
 		s.Server, w.ID.server())
 }
 
-// keepsRole reports whether the owner was handed over. If its mark was removed, the mark of the database decides.
+// keepsRole reports whether the owner was handed over. If the owner has no mark, the mark of the database decides.
 func (w Want) keepsRole(s state) bool {
 	if s.Role == nil {
 		return false

@@ -2,20 +2,20 @@ package postgresql
 
 import "context"
 
-// subject is a role and a database on a server, as one administrator sees them.
+// subject identifies a role and a database on a server, with the credentials of the administrator.
 type subject struct{ address, username, password, owner, database string }
 
 func (s *Server) subject(w Want) subject {
 	return subject{s.admin.Address(), s.admin.Username, s.admin.Password, w.Owner, w.Database}
 }
 
-// offlineID is the ID of a planned database on a server that the plan does not ask. No database has it.
+// offlineID is the ID of a planned database if Options.Offline is set. No existing database has this ID.
 const offlineID ID = "0/" + plannedOID
 
 // errOffline is the error of a connection that Options.Offline forbids.
 var errOffline = NewError(Silent, "the plan connects to no PostgreSQL server")
 
-// verifier returns the text that a statement has as the password.
+// verifier returns the text that a statement contains as the password. In a plan, it is a placeholder.
 func (s *Server) verifier(password string) (string, error) {
 	if s.connector.options.Plan != nil {
 		return "(changed)", nil
@@ -23,8 +23,8 @@ func (s *Server) verifier(password string) (string, error) {
 	return verifier(password)
 }
 
-// predicted returns the state after the planned statements. ok is false if none was planned for the role and the
-// database of w.
+// predicted returns the state after the planned statements. ok is false if no statement was planned for the role and
+// the database of w.
 func (s *Server) predicted(w Want) (seen state, ok bool) {
 	known, ok := s.connector.predictions.Load(s.subject(w))
 	seen, _ = known.(state)
@@ -34,8 +34,8 @@ func (s *Server) predicted(w Want) (seen state, ok bool) {
 // predict records the state after a planned statement.
 func (s *Server) predict(w Want, seen state) { s.connector.predictions.Store(s.subject(w), seen) }
 
-// withExtensions returns a predicted state with the extensions of the database, if the state is from a session in
-// another database.
+// withExtensions returns a predicted state with the extensions of the database of w. It queries them if the predicted
+// state has the extensions of another database.
 func (s *Server) withExtensions(ctx context.Context, w Want, seen state) (state, error) {
 	if seen.Database == nil || seen.Database.OID == plannedOID || seen.Connected == w.Database {
 		return seen, nil
@@ -66,7 +66,7 @@ func (s *Server) plan(sql string) bool {
 const plannedOID = "0"
 
 // desiredRole returns the owner in its desired state. If an alternate login is in use, the owner can log in only if it
-// could before.
+// already can.
 func (c *change) desiredRole(seen state) *seenRole {
 	login := !c.usesAlternate() || seen.Role != nil && seen.Role.Login
 	if c.keepsRole(seen) {

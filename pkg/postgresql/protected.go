@@ -10,8 +10,8 @@ const (
 	retire                // end the login of the role, or delete the role
 )
 
-// protects returns an error of class Protected if the operator must not do something with a role: an administrator, or
-// a role that the server or an administrator needs.
+// protects returns an error of class Protected if the operator must not use or retire a role, because the role is an
+// administrator, or because the server or an administrator needs it.
 func (w Want) protects(s state, role *seenRole, to purpose) error {
 	ours := w.ownsRole(s, role)
 	excess := w.excess(role, ours, to)
@@ -43,7 +43,7 @@ func (w Want) excess(r *seenRole, ours bool, to purpose) (attributes parts) {
 // protected returns why the operator must not change a role that has the excess attributes, or "". The text does not
 // say that the operator logs in as a role, because that is secret.
 func (w Want) protected(r *seenRole, ours bool, excess []string) string {
-	_, marked := parseMark(r.Mark) // an administrator has joined the role to create its database
+	_, marked := parseMark(r.Mark) // an administrator is a member of a marked role, to create its database
 	switch {
 	case r.System:
 		return "is a role of the server itself"
@@ -71,7 +71,7 @@ func withoutAttributes(role string, attributes []string) string {
 
 // unalterable returns the error of a step that failed with err. If the server has rejected a change of a role with
 // REPLICATION, the error has the class Protected and a remedy: before PostgreSQL 16, only superusers may change such a
-// role. Some providers change this rule in their servers, so that only the answer of the server counts.
+// role. Some providers change this rule in their servers, so only a rejection by the server counts.
 func (c *change) unalterable(s state, next step, err error) error {
 	role := s.role(next.alters)
 	if role == nil || !role.Replication || s.Version >= 160000 || s.Superuser || !s.CreatesRoles ||

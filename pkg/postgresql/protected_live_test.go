@@ -12,8 +12,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// withRemedy calls a function. If remedied is true, the function has to fail until a superuser has run the statement
-// in its error.
+// withRemedy calls a function, which must succeed. If remedy is not empty, the function must first fail with an error
+// that has this remedy, and succeed after a superuser has executed the remedy.
 func withRemedy(t *testing.T, what, remedy string, call func() error) {
 	t.Helper()
 	err := call()
@@ -29,7 +29,8 @@ func withRemedy(t *testing.T, what, remedy string, call func() error) {
 	}
 }
 
-// TestAttributeOfAdministratorStaysOnOwnRole has a superuser who gives an attribute to a role of the operator.
+// TestAttributeOfAdministratorStaysOnOwnRole has a superuser who gives REPLICATION or BYPASSRLS to a role of the
+// operator.
 func TestAttributeOfAdministratorStaysOnOwnRole(t *testing.T) {
 	t.Parallel()
 	old := ask(t, "postgres", "select current_setting('server_version_num')::int < 160000") == "true"
@@ -82,7 +83,8 @@ func TestAttributeOfAdministratorStaysOnOwnRole(t *testing.T) {
 	}
 }
 
-// TestSuperuserOfOwnIsNotDeleted has a superuser who makes a role of the operator a superuser.
+// TestSuperuserOfOwnIsNotDeleted gives SUPERUSER to a role of the operator. Delete fails until the remedy in its error
+// is executed.
 func TestSuperuserOfOwnIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
@@ -93,7 +95,8 @@ func TestSuperuserOfOwnIsNotDeleted(t *testing.T) {
 	})
 }
 
-// TestForeignRoleWithAttributeStaysProtected has a role with the name of the owner that the operator has not made.
+// TestForeignRoleWithAttributeStaysProtected has a role that has the name of the owner, but that the operator did not
+// create.
 func TestForeignRoleWithAttributeStaysProtected(t *testing.T) {
 	t.Parallel()
 	for _, attribute := range []string{"REPLICATION", "BYPASSRLS", "SUPERUSER", "CREATEROLE"} {
@@ -116,7 +119,7 @@ func TestForeignRoleWithAttributeStaysProtected(t *testing.T) {
 	}
 }
 
-// TestRetirementEndsReplication has a client that replicates with the former login.
+// TestRetirementEndsReplication has a client that replicates with the previous login.
 func TestRetirementEndsReplication(t *testing.T) {
 	t.Parallel()
 	as := settings(shared)

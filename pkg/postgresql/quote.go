@@ -20,24 +20,24 @@ func checkName(name string) error {
 	return nil
 }
 
-// quoted quotes a name that checkName accepts for SQL.
+// quoted returns a name as a quoted identifier of SQL. checkName must accept the name.
 func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
 
 // parts are statements of one transaction, or attributes of a role.
 type parts []string
 
-// add adds a part if something is wrong.
+// add adds a part if wrong is true.
 func (p *parts) add(wrong bool, part string) {
 	if wrong {
 		*p = append(*p, part)
 	}
 }
 
-// sql returns the SQL of statements.
+// sql returns the statements as one text of SQL.
 func (p parts) sql() string { return strings.Join(p, "; ") }
 
-// literal quotes a mark or a verifier for SQL. It need not escape backslashes: marks and verifiers have
-// none, and sessions set standard_conforming_strings to on.
+// literal returns a text as a string literal of SQL. It need not escape backslashes, because sessions set
+// standard_conforming_strings to on.
 func literal(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }

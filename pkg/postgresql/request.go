@@ -2,12 +2,12 @@ package postgresql
 
 import "time"
 
-// Request is a request to a server that has ended.
+// Request describes a request to a server that has ended.
 type Request struct {
 	// Server is the entry of AllowedHosts that matches the server, or UnlistedServer. It is not the host: the host comes
 	// from a Secret of a tenant.
 	Server string
-	// Login is the role that has logged in. It is empty for a statement.
+	// Login is LoginAdministrator or LoginOwner for a login, and empty for a statement.
 	Login string
 	// Took is the duration of the request.
 	Took time.Duration
@@ -24,7 +24,7 @@ const (
 	LoginOwner         = "owner"
 )
 
-// observe reports a request that began at began.
+// observe calls o.Observe, if it is set, with a request that began at began.
 func (o Options) observe(server, login string, began time.Time, err error) {
 	if o.Observe != nil {
 		o.Observe(Request{Server: server, Login: login, Took: time.Since(began), Err: err})

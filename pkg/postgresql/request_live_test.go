@@ -55,7 +55,7 @@ func TestRequestsAreObservedWithEntryOfAllowedHosts(t *testing.T) {
 	if !slices.Equal(logins, wanted) {
 		t.Errorf("the logins are %q\nwant %q", logins, wanted)
 	}
-	// a look before each of three changes, the changes, and a look as the owner
+	// Ensure queries the state before each of three changes, executes the changes, and queries the state as the owner.
 	if statements := len(seen) - len(logins); statements < 5 {
 		t.Errorf("%d statements were observed", statements)
 	}

@@ -2,8 +2,8 @@ package postgresql
 
 import "fmt"
 
-// former returns the first role of ours that clients must not use any more and that can log in or has sessions, or nil
-// if there is none: the alternate logins first, then the owner.
+// former returns one of our roles that is not the login, and that can log in or has sessions, or nil if there is none.
+// An alternate login comes before the owner.
 func (c *change) former(s state) *seenRole {
 	for _, role := range c.ownRoles(s) {
 		if role.Name != c.login() && (role.Login || role.Sessions) {
@@ -16,10 +16,10 @@ func (c *change) former(s state) *seenRole {
 // sessionTimeout is how long the operator waits for the end of a session, in milliseconds.
 const sessionTimeout = "250"
 
-// nextOfRetirement returns the next step to former logins that cannot log in, have no sessions and own nothing in the
-// database. The login ends first, because a user of the login can hold up everything else, and because a session that
-// ends before could begin again. The end of a login does not depend on the state of the database, which the user of
-// the login can change too.
+// nextOfRetirement returns the next step that retires our roles other than the login. First, a role loses the attribute
+// LOGIN, then its sessions end, and last, its objects go to the owner. The attribute comes first because a user of the
+// role can block the other steps, and could log in again after a session has ended. Its removal does not depend on the
+// state of the database, because such a user can change that state.
 func (c *change) nextOfRetirement(s state) (step, error) {
 	if c.ID != "" && c.ID.server() != s.Server && s.Database == nil {
 		return step{}, c.moved(s)
@@ -58,10 +58,12 @@ func (c *change) unlock(s state, role *seenRole) string {
 	return sql
 }
 
-// ofClient matches the backend_type of the session of a client, which replicates if its role has REPLICATION.
+// ofClient is the SQL that matches the backend_type of a client's session. A client whose role has REPLICATION can have
+// the type walsender.
 const ofClient = "IN ('client backend', 'walsender')"
 
-// endSessions returns the SQL that ends the sessions of clients as a role.
+// endSessions returns the SQL that ends the sessions of clients that have logged in as a role. timeout is "", or a
+// comma and how many milliseconds to wait for the end of each session.
 func endSessions(role, timeout string) string {
 	return "SELECT pg_terminate_backend(pid" + timeout + ") FROM pg_stat_activity WHERE usename = " + literal(role) +
 		" AND backend_type " + ofClient

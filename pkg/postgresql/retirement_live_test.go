@@ -9,7 +9,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// locked opens a session as w with an open transaction, in which it has changed the password of a role.
+// locked locks the row of a role until the test ends: a session of w changes the password of the role in a transaction,
+// which stays open.
 func locked(t *testing.T, w postgresql.Want, role string) {
 	t.Helper()
 	conn, err := logIn(t.Context(), w)
@@ -26,27 +27,27 @@ func locked(t *testing.T, w postgresql.Want, role string) {
 	}
 }
 
-// TestFormerLoginDoesNotLockItsRole has a client that keeps the row of its role locked.
+// TestFormerLoginDoesNotLockItsRole has a client of the previous login that keeps the row of its role locked.
 func TestFormerLoginDoesNotLockItsRole(t *testing.T) {
 	t.Parallel()
 	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
 		w := create(t, as, rotating())
-		for generation := 1; generation <= 2; generation++ { // the former login is the owner, then an alternate login
+		for generation := 1; generation <= 2; generation++ { // the previous login is the owner, then an alternate login
 			was := w
 			w = rotate(t, as, w, generation)
 			locked(t, was, was.Login)
 			retire(t, as, w)
 			hasFormer(t, as, w, false)
 		}
-		intruder := turned(w, 2) // the next login, before its turn
+		intruder := turned(w, 2) // a user of the login to which the next rotation changes
 		do(t, "postgres", "ALTER ROLE "+quoted(intruder.Login)+" LOGIN PASSWORD '"+intruder.Password+"'")
 		locked(t, intruder, intruder.Login)
 		hasFormer(t, as, rotate(t, as, w, 3), true)
 	})
 }
 
-// TestLockOfLoginInUseDelaysUpdate locks the row of the login in use. Only the password of a login that clients do not
-// use is worth their sessions.
+// TestLockOfLoginInUseDelaysUpdate locks the row of the login in use. The operator ends no sessions of this login to
+// change its password, so the update fails with the class Away.
 func TestLockOfLoginInUseDelaysUpdate(t *testing.T) {
 	t.Parallel()
 	w := rotate(t, settings(shared), create(t, settings(shared), rotating()), 1)
@@ -59,7 +60,8 @@ func TestLockOfLoginInUseDelaysUpdate(t *testing.T) {
 	hasFormer(t, settings(shared), w, true)
 }
 
-// TestDeletionEndsSessionsOfAlternateLogin has a session as an alternate login that the administrator is no member of.
+// TestDeletionEndsSessionsOfAlternateLogin has a session of an alternate login, and an administrator who is not a
+// member of this login.
 func TestDeletionEndsSessionsOfAlternateLogin(t *testing.T) {
 	t.Parallel()
 	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// planned returns the statements of a plan, one on each line, and changes seen to the state at its end.
+// planned returns the statements of all steps until nextStep returns none, one on each line. It changes seen to the
+// state after these steps.
 func planned(t *testing.T, c *change, nextStep func(state) (step, error), seen *state) string {
 	t.Helper()
 	var all []string

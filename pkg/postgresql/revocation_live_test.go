@@ -12,8 +12,8 @@ import (
 	"windlass.dev/windlass/test/postgres"
 )
 
-// revokes rotates from a login that leaked and retires it, and returns the next login. It fails the test if the user
-// of the login has held that up.
+// revokes rotates to the next login, retires the leaked login, and returns the desired state with the next login. It
+// fails the test if the user of the leaked login has blocked the rotation or the retirement.
 func revokes(t *testing.T, as postgresql.Settings, leaked postgresql.Want, generation int) postgresql.Want {
 	t.Helper()
 	next := turned(leaked, generation)
@@ -36,7 +36,7 @@ func revokes(t *testing.T, as postgresql.Settings, leaked postgresql.Want, gener
 	return next
 }
 
-// during calls reconcile with a Server, and closes the Server.
+// during calls reconcile with a new Server, and closes the Server.
 func during(t *testing.T, as postgresql.Settings, reconcile func(*postgresql.Server)) {
 	t.Helper()
 	connector, err := postgresql.NewConnector(postgresql.Options{Allowed: here(t)})
@@ -48,8 +48,8 @@ func during(t *testing.T, as postgresql.Settings, reconcile func(*postgresql.Ser
 	reconcile(server)
 }
 
-// TestLeakedLoginCannotHoldUpItsRevocation has a user of the login that leaked. The user keeps a session, which does
-// all that the login may do to hold up the operator.
+// TestLeakedLoginCannotHoldUpItsRevocation has a user of the leaked login, who keeps a session open. The session does
+// all that the login may do to block the operator.
 func TestLeakedLoginCannotHoldUpItsRevocation(t *testing.T) {
 	t.Parallel()
 	for name, statements := range map[string][]string{
@@ -92,7 +92,7 @@ func TestLeakedLoginCannotHoldUpItsRevocation(t *testing.T) {
 				t.Parallel()
 				w := create(t, as, rotating())
 				elsewhere := w
-				elsewhere.Database = "postgres" // a session can close any database but its own
+				elsewhere.Database = "postgres" // a session can forbid connections to every database except its own
 				conn, err := logIn(t.Context(), elsewhere)
 				if err != nil {
 					t.Fatal(err)
@@ -112,7 +112,7 @@ func TestLeakedLoginCannotHoldUpItsRevocation(t *testing.T) {
 	}
 }
 
-// wantRevoked fails the test unless a login has neither a session nor the right to log in.
+// wantRevoked fails the test if the leaked login has a session, or can log in.
 func wantRevoked(t *testing.T, session *pgx.Conn, leaked postgresql.Want) {
 	t.Helper()
 	if _, err := session.Exec(t.Context(), "select 1"); err == nil {
@@ -128,8 +128,8 @@ func wantRevoked(t *testing.T, session *pgx.Conn, leaked postgresql.Want) {
 	}
 }
 
-// TestLeakedAlternateLoginCannotHoldUpItsRevocation has a user of an alternate login, who locks what the login owns,
-// and changes the settings of the login, which takes its turn again two rotations later.
+// TestLeakedAlternateLoginCannotHoldUpItsRevocation has a user of an alternate login. The user locks a table of the
+// login, and changes the settings of the login. Two rotations later, the login is in use again.
 func TestLeakedAlternateLoginCannotHoldUpItsRevocation(t *testing.T) {
 	t.Parallel()
 	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
@@ -166,7 +166,7 @@ func TestLeakedAlternateLoginCannotHoldUpItsRevocation(t *testing.T) {
 	})
 }
 
-// TestLeakedLoginCannotUseUpItsRevocation has a user who takes all connections of the server that a user can take.
+// TestLeakedLoginCannotUseUpItsRevocation has a user who opens all connections that the server allows users.
 func TestLeakedLoginCannotUseUpItsRevocation(t *testing.T) {
 	t.Parallel()
 	server, err := postgres.NewServer(t.Context(), "max_connections=16", "superuser_reserved_connections=6")
@@ -197,7 +197,8 @@ func TestLeakedLoginCannotUseUpItsRevocation(t *testing.T) {
 	hasFormer(t, as, next, false)
 }
 
-// TestFormerLoginRetiresAlthoughItsDatabaseIsGone has a user with a session elsewhere, after the database was dropped.
+// TestFormerLoginRetiresAlthoughItsDatabaseIsGone has a user of the previous login with a session in another database,
+// and drops the database of the login.
 func TestFormerLoginRetiresAlthoughItsDatabaseIsGone(t *testing.T) {
 	t.Parallel()
 	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
@@ -210,7 +211,7 @@ func TestFormerLoginRetiresAlthoughItsDatabaseIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close(context.Background())
-		do(t, "postgres", "DROP DATABASE "+quoted(w.Database)+" WITH (FORCE)") // sessions of this test are open
+		do(t, "postgres", "DROP DATABASE "+quoted(w.Database)+" WITH (FORCE)") // because sessions of this test are open
 		if found, err := open(t, as).Exists(t.Context(), next); err != nil || found.ID != "" || found.Former != w.Login {
 			t.Errorf("after the database was dropped: %+v, %v", found, err)
 		}

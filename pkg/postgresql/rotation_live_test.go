@@ -23,7 +23,7 @@ func rotating() postgresql.Want {
 	return w
 }
 
-// turned returns w with the next login and the password of a generation.
+// turned returns w after a rotation: with the other alternate login, and with the password of a generation.
 func turned(w postgresql.Want, generation int) postgresql.Want {
 	if w.Login == w.Alternates[0] {
 		w.Login = w.Alternates[1]
@@ -34,10 +34,10 @@ func turned(w postgresql.Want, generation int) postgresql.Want {
 	return w
 }
 
-// logIn logs in as a client does.
+// logIn logs in to the shared server as w.Login, as a client does.
 func logIn(ctx context.Context, w postgresql.Want) (*pgx.Conn, error) { return logInTo(ctx, shared, w) }
 
-// logInTo logs in to a server as a client does.
+// logInTo logs in to a server as w.Login, as a client does.
 func logInTo(ctx context.Context, server *postgres.Server, w postgresql.Want) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig("sslmode=disable connect_timeout=10")
 	if err != nil {
@@ -53,7 +53,7 @@ func logInTo(ctx context.Context, server *postgres.Server, w postgresql.Want) (*
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// use logs in as w and executes statements. It fails the test if one fails.
+// use logs in as w and executes statements. It fails the test if the login or a statement fails.
 func use(t *testing.T, w postgresql.Want, statements ...string) {
 	t.Helper()
 	conn, err := logIn(t.Context(), w)
@@ -77,7 +77,8 @@ func canLogIn(ctx context.Context, w postgresql.Want) bool {
 	return true
 }
 
-// client logs in again and again as one generation, and inserts a row each time, until stop is called.
+// client logs in repeatedly with the login and the password of one generation, and inserts a row each time, until stop
+// is called.
 type client struct {
 	logins, failures atomic.Int32
 	first            atomic.Pointer[error]
@@ -115,7 +116,8 @@ func insert(ctx context.Context, w postgresql.Want) error {
 	return err
 }
 
-// worked fails the test if the client has not logged in, or if a login or an INSERT failed.
+// worked fails the test if the client has not logged in, or if a login or an INSERT failed. It returns the number of
+// rows.
 func (c *client) worked(t *testing.T, who string) (rows int32) {
 	t.Helper()
 	if err := c.first.Load(); err != nil {
@@ -127,7 +129,8 @@ func (c *client) worked(t *testing.T, who string) (rows int32) {
 	return c.logins.Load()
 }
 
-// rotate moves from w to the next generation, and returns it.
+// rotate rotates from the login of w to the next one, with the password of a generation, and returns the new desired
+// state.
 func rotate(t *testing.T, as postgresql.Settings, w postgresql.Want, generation int) postgresql.Want {
 	t.Helper()
 	next := turned(w, generation)
@@ -144,7 +147,7 @@ func retire(t *testing.T, as postgresql.Settings, w postgresql.Want) {
 	}
 }
 
-// hasFormer fails the test unless Exists finds the desired state, and a former login or none.
+// hasFormer fails the test unless Exists finds the desired state, and a previous login if and only if former is true.
 func hasFormer(t *testing.T, as postgresql.Settings, w postgresql.Want, former bool) {
 	t.Helper()
 	found, err := open(t, as).Exists(t.Context(), w)
@@ -153,7 +156,7 @@ func hasFormer(t *testing.T, as postgresql.Settings, w postgresql.Want, former b
 	}
 }
 
-// replaced replaces the names in a statement.
+// replaced replaces @database, @owner and @alternate in a statement with the quoted names in w.
 func replaced(sql string, w postgresql.Want) string {
 	return strings.NewReplacer("@database", quoted(w.Database), "@owner", quoted(w.Owner), "@alternate",
 		quoted(w.Alternates[0])).Replace(sql)

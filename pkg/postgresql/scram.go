@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	scramIterations = 4096 // PostgreSQL's default; clients compute them at each login
+	scramIterations = 4096 // the default of PostgreSQL; each login computes all of them
 	scramSalt       = 16   // bytes
 )
 
 // verifier returns the SCRAM verifier of a password (RFC 5803, in the format of PostgreSQL's
-// src/common/scram-common.c). A verifier can check a login, but nobody can log in with it. It may therefore
-// appear in a log of statements. The password must be printable ASCII, which SASLprep does not change.
+// src/common/scram-common.c). A server can check a password with the verifier, but nobody can log in with the verifier.
+// A log of statements may therefore contain it. The password must be printable ASCII, which SASLprep does not change.
 func verifier(password string) (string, error) {
 	salt := make([]byte, scramSalt)
-	_, _ = rand.Read(salt) // its documentation says that it never fails
+	_, _ = rand.Read(salt) // rand.Read never fails, as its documentation says
 	salted, err := pbkdf2.Key(sha256.New, password, salt, scramIterations, sha256.Size)
 	if err != nil {
 		return "", fmt.Errorf("hashing the password: %w", err)

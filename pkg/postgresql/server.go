@@ -17,12 +17,12 @@ type Server struct {
 	admins map[string]*session
 	// refusal is the error with which the server rejected the login in Exists, or nil.
 	refusal error
-	// visit is the visit that the gate has admitted. It is nil before the first connection.
+	// visit is the visit that the gate has admitted, or nil before the first connection.
 	visit *visit
 }
 
-// Open returns a Server for the settings of an administrator. It does not connect. A tenant is, for example, a
-// namespace: tenants take turns with the visits to slow servers.
+// Open returns a Server for the settings of an administrator. It does not connect. tenant is, for example, a namespace.
+// Tenants use slow servers in turn.
 func (c *Connector) Open(tenant string, admin Settings) *Server {
 	return &Server{connector: c, tenant: tenant, admin: admin, admins: map[string]*session{}}
 }
@@ -44,15 +44,15 @@ type Found struct {
 	ID ID
 	// Current is true if the login works and everything is in the desired state.
 	Current bool
-	// Former is a role that is not the login, but can log in or has sessions: Retire has something to do. It is empty if
-	// there is none.
+	// Former is a role that is not the login, but can log in or has sessions, so that Retire must be called. It is empty
+	// if there is no such role.
 	Former string
 }
 
 // Exists reports whether the database exists, and whether everything is in the desired state. If w has an ID, Exists
-// logs in as w.Login, which checks the password too, and sends one query. If the login does not work, or if w has no
-// ID, Exists logs in as the administrator, and Found.Current is false. The user of the login can make the login and
-// the query fail, so Exists then also asks as the administrator.
+// logs in as w.Login, which also checks the password, and sends one query. If w has no ID, or if the login or the query
+// fails, Exists sends the query as the administrator, and Found.Current is false. A failure alone proves nothing,
+// because a user of the login can cause it.
 //
 // Errors have a Class. The class is Taken if a role or database with the desired name exists and is not
 // ours, and Protected if a role is an administrator or a role of the server itself.
@@ -95,22 +95,22 @@ func (c *change) found(seen state, current bool) Found {
 // password.
 func (s *Server) Ensure(ctx context.Context, w Want) (ID, error) { return s.apply(ctx, newChange(w)) }
 
-// Rotate gives w.Login a new password, which w has, and logs in with it. w.Login is the role that clients do not use
-// yet. Rotate creates a missing alternate login. It changes nothing else, so that no user of the login in use can
-// hold it up. Its errors have the class Taken if a role with the name of the alternate login exists and is not ours;
-// Rotate then changes nothing. They have the class Unproven if the server accepts the password, but the login cannot
-// use the database now.
+// Rotate sets w.Password as the password of w.Login, an alternate login that clients do not use yet, and logs in with
+// it. Rotate creates the alternate login if it does not exist. It changes nothing else, so that no user of the login in
+// use can block a rotation. The error has the class Taken if a role with the name of the alternate login exists and is
+// not ours; Rotate then changes nothing. The error has the class Unproven if the server accepts the password, but the
+// login cannot use the database now.
 func (s *Server) Rotate(ctx context.Context, w Want) error {
 	s.forgetOwner()
-	s.refusal = nil // it is about another login
+	s.refusal = nil // the error of another login
 	c := newChange(w)
 	c.rotates = true
 	_, err := s.apply(ctx, c)
 	return err
 }
 
-// Retire makes the roles that are not w.Login unable to log in, ends their sessions, and gives the objects that
-// alternate logins own in the database to the owner. It does not change a role that is not ours. Its error has the
+// Retire takes LOGIN and the password from our roles other than w.Login, and ends their sessions. It gives the objects
+// that alternate logins own in the database to the owner. It does not change a role that is not ours. Its error has the
 // class Away if a session has not ended yet.
 func (s *Server) Retire(ctx context.Context, w Want) error {
 	return s.carryOut(ctx, w, (*change).nextOfRetirement)
@@ -123,7 +123,7 @@ func (s *Server) Delete(ctx context.Context, w Want) error {
 	return s.carryOut(ctx, w, (*change).nextOfDeletion)
 }
 
-// carryOut executes the steps that nextStep returns until there are none.
+// carryOut executes the steps that nextStep returns, until nextStep returns none.
 func (s *Server) carryOut(ctx context.Context, w Want, nextStep func(*change, state) (step, error)) error {
 	if s.connector.options.Offline {
 		return nil
@@ -132,7 +132,7 @@ func (s *Server) carryOut(ctx context.Context, w Want, nextStep func(*change, st
 	return err
 }
 
-// connect logs in if the gate admits the visit, and reports the result to the gate.
+// connect logs in if the gate admits the visit, and reports the result to the gate. who names the role in errors.
 func (s *Server) connect(ctx context.Context, as Settings, role, who string) (*session, error) {
 	if s.connector.options.Offline {
 		return nil, errOffline
@@ -176,7 +176,7 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (state, error) {
 	}
 	seen, err := s.owner.look(ctx, w)
 	for _, role := range seen.roles() {
-		role.Session = false // the owner is logged in here, and is not an administrator
+		role.Session = false // this session belongs to the login of the owner, not to an administrator
 	}
 	return seen, err
 }

@@ -23,14 +23,14 @@ import (
 // maxText limits how many bytes of a server's message are kept.
 const maxText = 1 << 10
 
-// hearing turns errors of a server into text that users may see.
+// hearing converts errors of a server to text that users may see.
 type hearing struct {
 	// hidden are the words to remove: the values of a connection Secret, which a server can repeat in its
 	// errors.
 	hidden []string
-	// told is true if users may know what answers at the address, even if it is not a PostgreSQL server.
+	// told is true if users may learn what responds at the address, even if it is not a PostgreSQL server.
 	told bool
-	// mode is the mode of TLS of the connection.
+	// mode is the TLS mode of the connection.
 	mode TLSMode
 }
 
@@ -63,13 +63,13 @@ func hide(text, word string) string {
 		return strings.ReplaceAll(text, word, instead)
 	}
 	alone := regexp.MustCompile(`(^|[^\p{L}\p{Nd}])` + regexp.QuoteMeta(word) + `([^\p{L}\p{Nd}]|$)`)
-	for range twice { // two words that one character separates do not match at the same time
+	for range twice { // one pass does not match both of two words with one character between them
 		text = alone.ReplaceAllString(text, "${1}"+instead+"${2}")
 	}
 	return text
 }
 
-// reported converts an error that a server reported.
+// reported converts an error that a server reported to a failure.
 func (h hearing) reported(pg *pgconn.PgError) error {
 	code := pg.Code
 	if !sqlState.MatchString(code) {
@@ -81,7 +81,7 @@ func (h hearing) reported(pg *pgconn.PgError) error {
 
 var sqlState = regexp.MustCompile(`^[0-9A-Za-z]{5}$`)
 
-// also returns an error with a detail for the administrator. If told is true, users see the detail too.
+// also returns an error with a detail for the administrator of the operator. If told is true, users see the detail too.
 func (h hearing) also(class Class, text, detail string) error {
 	detail = h.words(detail)
 	if h.told && detail != "" {
@@ -90,7 +90,7 @@ func (h hearing) also(class Class, text, detail string) error {
 	return &failure{error: errors.New(text), class: class, detail: detail}
 }
 
-// answer converts the error of a statement.
+// answer converts the error of a statement. limit is the timeout of the statement.
 func (h hearing) answer(ctx context.Context, err error, limit time.Duration) error {
 	var (
 		pg    *pgconn.PgError
@@ -107,9 +107,9 @@ func (h hearing) answer(ctx context.Context, err error, limit time.Duration) err
 	return h.also(Other, "the connection to the server was lost", causeOf(err))
 }
 
-// login converts the error of a login. It keeps an error that already has a class. If a PostgreSQL server
-// reported the error, or if the error is about trust or credentials, the text describes the error. Unless
-// told is true, all other errors have the same text, whatever answers at the address; only their details differ.
+// login converts the error of a login. It keeps an error that already has a class. If a PostgreSQL server reported the
+// error, or if the error is about trust or credentials, the text describes the error. All other errors have the same
+// text unless told is true, so that users do not learn what responds at the address. Only their details differ.
 func (h hearing) login(ctx context.Context, err error, by *limited) error {
 	var (
 		pg          *pgconn.PgError
@@ -145,10 +145,11 @@ func (h hearing) login(ctx context.Context, err error, by *limited) error {
 const unsupported = "the server requires an authentication method that the operator does not support, " +
 	"or did not prove that it knows the password"
 
-// revealing are the methods of libpq's require_auth that reveal the password or a hash of it, and what they ask for.
+// revealing maps each method of libpq's require_auth that reveals the password, or a hash of it, to what the method
+// asks for.
 var revealing = map[string]string{"password": "the password in cleartext", "md5": "an MD5 hash of the password"}
 
-// method converts the error of a login with a method that config.RequireAuth does not allow.
+// method converts the error of a login with an authentication method that config.RequireAuth does not allow.
 func (h hearing) method(err error, cause string) error {
 	for method, what := range revealing {
 		if strings.Contains(err.Error(), "server requested "+method+" authentication") {
@@ -158,7 +159,7 @@ func (h hearing) method(err error, cause string) error {
 	return h.also(Refused, unsupported, cause)
 }
 
-// flaw describes the error of a certificate, without quoting the certificate.
+// flaw describes why a certificate was rejected, without quoting the certificate.
 func flaw(err error) string {
 	var (
 		authority x509.UnknownAuthorityError

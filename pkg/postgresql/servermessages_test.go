@@ -41,7 +41,7 @@ func asks(t *testing.T, as Settings) error {
 	return asksWhere(t, as, hosts)
 }
 
-// asksWhere is like asks, with other hosts. It fails the test if there is no error.
+// asksWhere is like asks, but allows the given hosts. It fails the test if there is no error.
 func asksWhere(t *testing.T, as Settings, hosts AllowedHosts) error {
 	t.Helper()
 	connector, err := NewConnector(Options{Allowed: hosts})
@@ -149,8 +149,8 @@ func TestErrorOfResetConnectionIsStable(t *testing.T) {
 	}
 }
 
-// TestErrorDoesNotRevealOtherServices connects to hosts that are not listed. Users who may name a host must not find
-// out what answers there, unless a PostgreSQL server answers.
+// TestErrorDoesNotRevealOtherServices connects to hosts that are not listed. Users who may name a host must not learn
+// what responds at the host, unless a PostgreSQL server responds.
 func TestErrorDoesNotRevealOtherServices(t *testing.T) {
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

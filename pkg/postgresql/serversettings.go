@@ -8,7 +8,7 @@ import (
 
 // ServerSettings are the settings of a server of a Database, as a client sees them after its login.
 type ServerSettings struct {
-	// Revision identifies the settings that the server has reloaded, or with which it has started.
+	// Revision identifies the settings that the server loaded at its start or at its last reload.
 	Revision string `json:"revision"`
 	// Problem says which settings the server has not got, and why. It has at most 1 KiB, on one line.
 	Problem string `json:"problem"`
@@ -27,7 +27,7 @@ const settingsQuery = `select json_build_object(
     from (select name from pg_settings where pending_restart order by name limit 32) pending)
 )`
 
-// parameterName matches the names of parameters, also of extensions, and revisions.
+// parameterName matches revisions and the names of parameters, including parameters of extensions.
 var parameterName = regexp.MustCompile(`^[A-Za-z0-9_.]{0,63}$`)
 
 // Settings logs in as the role in as, and reads the settings of the server. Its errors have a Class: Refused if the

@@ -13,7 +13,7 @@ import (
 // Timeouts of requests in a session.
 const (
 	queryTimeout  = 5 * time.Second
-	changeTimeout = 30 * time.Second // a statement that copies or deletes files, or waits for a checkpoint
+	changeTimeout = 30 * time.Second // a change may copy or delete files, or wait for a checkpoint
 	// Session settings that make the server itself cancel statements and waits for locks.
 	statementTimeout = 25 * time.Second
 	lockTimeout      = 3 * time.Second
@@ -24,11 +24,12 @@ type session struct {
 	conn  *pgconn.PgConn
 	hears hearing
 	visit *visit
-	// observe reports a request that began at began.
+	// observe passes a request that began at began to Options.Observe.
 	observe func(began time.Time, err error)
 }
 
-// request sends a request, within a time limit and the time of the visit. It converts and reports the error.
+// request sends a request. The request fails if it takes longer than limit, or when the visit ends. request converts
+// the error, and reports the result to observe and to the gate.
 func (s *session) request(ctx context.Context, limit time.Duration, send func(context.Context) error) error {
 	ctx, end := s.visit.within(ctx)
 	defer end()
@@ -52,7 +53,7 @@ func (s *session) exec(ctx context.Context, sql string) error {
 	})
 }
 
-// result is the result of a query. Users see parts of it, so that a response of a server has to be plausible.
+// result is the result of a query. Users see parts of a result, so query rejects a result that is not plausible.
 type result interface{ plausible() bool }
 
 // query decodes the result of a query that returns one JSON document.
@@ -78,9 +79,9 @@ func (s *session) close() {
 }
 
 // parameters returns the parameters of a session. They take precedence over the settings of the role and of the
-// database, which the user of the login can change with ALTER ROLE and ALTER DATABASE. They are all that such a user
-// may set and that could keep the operator from logging in, delay a statement, or add more to a response than the
-// operator reads. Every version of PostgreSQL that is supported knows them.
+// database, which the user of the login can change with ALTER ROLE and ALTER DATABASE. The parameters are those that
+// such a user may set to prevent a login, to delay a statement, or to make a response larger than the operator accepts.
+// Every supported version of PostgreSQL has all of them.
 func parameters() map[string]string {
 	return map[string]string{
 		"application_name": "windlass", "client_encoding": "UTF8",

@@ -27,7 +27,7 @@ func (s Settings) Address() string {
 	return net.JoinHostPort(s.Host, strconv.Itoa(int(s.Port)))
 }
 
-// Validate returns an error if the settings cannot reach any server. The error names the setting to change, by
+// Validate returns an error if no connection with the settings can succeed. The error names the setting to change, by
 // its key in a connection Secret, and does not contain the password.
 func (s Settings) Validate() error {
 	switch {
@@ -44,7 +44,7 @@ func (s Settings) Validate() error {
 
 var dnsName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?$`)
 
-// isHost reports whether a host is a name, or an address without a zone.
+// isHost reports whether a host is a DNS name, or an IP address without a zone.
 func isHost(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return err == nil && address.Zone() == "" || err != nil && dnsName.MatchString(host)

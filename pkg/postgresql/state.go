@@ -47,7 +47,7 @@ type seenRole struct {
 	// The query returns the other fields only for alternate logins.
 	Inherits bool `json:"inherits"` // the role inherits the privileges of the roles that it is a member of
 	Member   bool `json:"member"`   // the role may act as the owner
-	Acts     bool `json:"acts"`     // a login acts as the owner
+	Acts     bool `json:"acts"`     // sessions of the role act as the owner
 	Owns     bool `json:"owns"`     // the role owns objects in the database
 }
 
@@ -92,18 +92,19 @@ type seenDatabase struct {
 	Granted  bool `json:"granted"` // the owner has all privileges
 }
 
-// reaches returns the SQL of whether a role has the rights of another role, or can get them with SET ROLE. Until
-// PostgreSQL 15, each member can. From 16 on, a membership can have the option ADMIN alone: the creator of a role has
-// such a membership in it.
+// reaches returns the SQL that is true if a member has the rights of a role, or can get them with SET ROLE. Until
+// PostgreSQL 15, every member can. From PostgreSQL 16 on, a member may have only the option ADMIN, as the creator of a
+// role has.
 func reaches(member, role string) string {
 	has := func(privilege string) string { return "pg_has_role(" + member + ", " + role + ", '" + privilege + "')" }
 	return "case when current_setting('server_version_num')::int >= 160000 then " + has("usage") + " or " + has("set") +
 		" else " + has("member") + " end"
 }
 
-// roleColumns are the columns of seenRole. Whether a member may act as a role is an attribute of the member until
-// PostgreSQL 15, and of the membership from 16 on. A session has no backend_type if the role of the session may not see
-// it. For rises, each membership counts, because a member with the option ADMIN can grant itself the other options.
+// roleColumns are the columns of seenRole. Until PostgreSQL 15, an attribute of a member decides whether the member may
+// act as a role. From PostgreSQL 16 on, options of the membership decide. A backend_type is null if the role that sends
+// the query may not see it. rises includes each membership, because a member with the option ADMIN can grant itself the
+// other options.
 var roleColumns = `
       'mark', coalesce(left(shobj_description(r.oid, 'pg_authid'), 1024), ''),
       'held', pg_has_role(r.oid, 'usage')
@@ -120,9 +121,9 @@ var roleColumns = `
       'sessions', exists (select from pg_stat_get_activity(null) where usesysid = r.oid and pid <> pg_backend_pid()
         and coalesce(backend_type, 'client backend') ` + ofClient + `)`
 
-// stateQuery has the name of the owner as $1, the name of the database as $2, and the names of the
-// alternate logins as $3, an array. A
-// setting of a role for one database takes precedence over the setting of the role for all databases.
+// stateQuery takes the name of the owner as $1, the name of the database as $2, and an array with the names of the
+// alternate logins as $3. It reads the settings for all databases and for this database, because a setting of a role
+// for one database takes precedence over the setting of the role for all databases.
 var stateQuery = `select json_build_object(
   'server', (select system_identifier::text from pg_control_system()),
   'connected', current_database(),
@@ -172,7 +173,7 @@ func array(names []string) string {
 	return "{" + strings.Join(quoted, ",") + "}"
 }
 
-// look queries the state. No statement has the names of w before look has checked them.
+// look checks the names in w, and queries the state. Callers call look before they put these names into statements.
 func (s *session) look(ctx context.Context, w Want) (state, error) {
 	if err := w.checkNames(); err != nil {
 		return state{}, err
@@ -185,7 +186,7 @@ func (s *session) look(ctx context.Context, w Want) (state, error) {
 	return seen.of(w), nil
 }
 
-// of returns the state of the roles of w alone, whatever other roles the response of a server names.
+// of returns the state without roles that w does not name. A hostile server can name other roles in its response.
 func (s state) of(w Want) state {
 	if s.Role != nil {
 		s.Role.Name = w.Owner

@@ -13,8 +13,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// as16 creates a database whose schema pg16 has the functions of PostgreSQL 16 that tell memberships apart, with the
-// memberships in the table pg16.memberships. It returns the name of the database.
+// as16 creates a database, and returns its name. The schema pg16 of the database simulates the functions of PostgreSQL
+// 16 that consider options of memberships. These functions read the memberships from the table pg16.memberships.
 func as16(t *testing.T) string {
 	t.Helper()
 	database := newWant().Database
@@ -33,7 +33,8 @@ func as16(t *testing.T) string {
 	return database
 }
 
-// carries returns what the query says about the owner, as an administrator without SUPERUSER.
+// carries sends StateQuery as the administrator admin, with path as the search_path, and returns whether the owner
+// carries rights of the administrator.
 func carries(t *testing.T, database, admin, owner, path string) bool {
 	t.Helper()
 	conn, err := shared.Connect(t.Context(), database)
@@ -60,14 +61,14 @@ func carries(t *testing.T, database, admin, owner, path string) bool {
 	return seen.Role.Carries
 }
 
-// TestMembershipWithAdminOptionAloneCarriesNoRights has an administrator that is a member of the owner, which is a
-// member of a group. On PostgreSQL 16, memberships have options. The test simulates these options.
+// TestMembershipWithAdminOptionAloneCarriesNoRights has an administrator who is a member of the owner. The owner is a
+// member of a group. The test simulates the options of memberships, which PostgreSQL has from version 16 on.
 func TestMembershipWithAdminOptionAloneCarriesNoRights(t *testing.T) {
 	t.Parallel()
 	const admins, inherits, sets = "false, false", "true, false", "false, true"
 	database := as16(t)
 	for name, c := range map[string]struct {
-		ofAdmin, ofOwner string // the options of the memberships
+		ofAdmin, ofOwner string // the options of the membership of the administrator and of the owner
 		carries          bool
 	}{
 		"the administrator has created the owner": {ofAdmin: admins, ofOwner: inherits},

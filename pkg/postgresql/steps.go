@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// step is a step to a state: one statement, or several in one transaction. The zero value means that no step is left.
+// step is one step to the desired state: one statement, or several in one transaction. The zero value means that no
+// step is left.
 type step struct {
 	sql string
 	// does describes the step in errors.
@@ -14,23 +15,23 @@ type step struct {
 	setsPassword bool
 	// alters is the name of the role whose attributes the step may change, or "".
 	alters string
-	// inside is true if the step is executed in the desired database.
+	// inside is true if the step is executed in a session in the desired database.
 	inside bool
-	// unlocks is the SQL that ends the sessions of a role that may hold a lock that the step needs, or "".
+	// unlocks is the SQL that ends the sessions of the role whose clients may hold a lock that the step needs, or "".
 	unlocks string
-	// then changes a state to the state after the step. Only a plan calls it.
+	// then changes a state as the step changes the server. Only a plan calls then.
 	then func(*state)
 }
 
-// maxUnlocks limits how often a step is tried again because clients lock what it needs: a client may log in again
-// before the step has taken away its login.
+// maxUnlocks limits how often a step is retried because clients hold a lock that the step needs. After its session was
+// ended, a client can log in and take the lock again until the step has changed the login.
 const maxUnlocks = 3
 
 // maxSteps is more than the number of steps from any state to the desired state.
 const maxSteps = 16
 
-// converge executes the steps that nextStep returns until there are none, and returns the state that it observed last.
-// It queries the state before each step.
+// converge executes the steps that nextStep returns, until nextStep returns none. It queries the state before each
+// step, and returns the state that it observed last.
 func (s *Server) converge(
 	ctx context.Context, c *change, nextStep func(*change, state) (step, error),
 ) (seen state, err error) {
@@ -61,8 +62,8 @@ func (s *Server) converge(
 		"them, or another role has granted PUBLIC a privilege that only the granting role can revoke", c.Owner, c.Database)
 }
 
-// execute executes a step as the administrator. If the step waits for a lock in vain, execute tries it again with
-// next.unlocks, in one transaction: the step is then the first in the queue for the lock.
+// execute executes a step as the administrator. If the step does not get a lock within lock_timeout, execute retries
+// the step after next.unlocks in the same transaction, so that the step is the first in the queue for the lock.
 func (s *Server) execute(ctx context.Context, w Want, next step) error {
 	database := s.home(w)
 	if next.inside {

@@ -17,7 +17,7 @@ import (
 	"windlass.dev/windlass/test/postgres"
 )
 
-// certificate is a certificate with its key, both also in PEM form.
+// certificate is a certificate with its private key, both parsed and in PEM form.
 type certificate struct {
 	cert, key []byte
 	parsed    *x509.Certificate
@@ -94,7 +94,7 @@ func TestTLSModesVerifyServer(t *testing.T) {
 	ours, theirs := newCertificate(t, "ours", nil, later), newCertificate(t, "theirs", nil, later)
 	good := withTLS(t, newCertificate(t, "localhost", ours, later), "scram-sha-256")
 	expired := withTLS(t, newCertificate(t, "localhost", ours, earlier), "scram-sha-256")
-	// The unit tests have servers that ask for the password in other ways.
+	// TestUnverifiedServerGetsNoPassword has servers that ask for the password in other ways.
 	cleartext := withTLS(t, newCertificate(t, "localhost", ours, later), "password")
 	trusting := withTLS(t, newCertificate(t, "localhost", ours, later), "trust")
 	for name, c := range map[string]struct {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// visit is a caller that the gate has admitted.
+// visit is the use of a server by one caller, from gate.enter to leave.
 type visit struct {
 	gate   *gate
 	server *known
@@ -41,7 +41,7 @@ func (v *visit) asked(err error) {
 	if v.answers {
 		return
 	}
-	failed := failureOf(err) // without the context of the request, because other callers get it
+	failed := failureOf(err) // without the text that wraps it, because other callers get the same error
 	away := awayFor
 	if time.Since(v.began) <= quick {
 		away = quick
@@ -49,7 +49,7 @@ func (v *visit) asked(err error) {
 	v.server.until, v.server.silence = time.Now().Add(away), &failed
 }
 
-// overdue handles a visit that exceeds its time. A visit without a slot continues if it gets one. overdue ends
+// overdue is called when the time of a visit is over. A visit without a slot continues if it gets a slot. overdue ends
 // all other visits.
 func (v *visit) overdue() {
 	g := v.gate
@@ -69,7 +69,7 @@ func (v *visit) overdue() {
 	v.end(errSlow)
 }
 
-// leave ends the visit.
+// leave ends the visit, and frees its slot.
 func (v *visit) leave() {
 	g, who := v.gate, v.tenant
 	g.mu.Lock()

@@ -8,14 +8,14 @@ type Want struct {
 	Mark Mark
 	// Database and Owner are names that checkName accepts.
 	Database, Owner string
-	// Alternates are the names of the logins that take turns from the first rotation on, and act as the owner. They differ
-	// from Owner.
+	// Alternates are the names of the alternate logins. Each rotation changes the login to another one of them. Their
+	// sessions act as Owner, which is not among the names.
 	Alternates []string
 	// Login is the role that logs in with Password: Owner, or one of Alternates. Empty means Owner.
 	Login string
-	// Password is the password of the login, in printable ASCII.
+	// Password is the password of Login, in printable ASCII.
 	Password string
-	// Extensions must exist in the database. Other extensions stay.
+	// Extensions are the extensions that the database must have. The operator does not remove other extensions.
 	Extensions []string
 	// ID is the last known identity of the database, or empty.
 	ID ID
