@@ -28,7 +28,8 @@ import (
 )
 
 // logEverything makes the server log each statement in all ways: before it runs, with its parse trees, with its
-// duration, and again with each message that it causes. The script must not depend on password_encryption either.
+// duration, and again with each message that it causes. It also sets password_encryption to md5, which the script must
+// override.
 func logEverything(db *v1alpha1.Database) {
 	db.Spec.Parameters = map[string]v1alpha1.ParameterValue{
 		"log_statement": "all", "log_min_duration_statement": "0", "log_min_error_statement": "debug5",
@@ -102,7 +103,7 @@ func placesOf(t *testing.T, s *liveServer) map[string]string {
 // canaryDatabase is a Database with canaries as passwords, whose processes are recorded.
 type canaryDatabase struct {
 	*liveDatabase
-	// passwords are all passwords that the Database had, and those with which a client could not log in.
+	// passwords are all passwords of the test, including passwords with which a client could not log in.
 	passwords []string
 	// conditions are all conditions that the Database had.
 	conditions map[string]bool
@@ -129,7 +130,7 @@ func (c *canaryDatabase) password() string {
 	return string(c.fixture.secret().Data[credentials.KeyPassword])
 }
 
-// loginFails logs in with a content of the connection Secret, and returns why it fails, or "".
+// loginFails logs in with a username and a password, and returns the error, or "" if the login succeeds.
 func (c *canaryDatabase) loginFails(t *testing.T, username, password string) string {
 	t.Helper()
 	conn, err := c.connect(t.Context(), username, password, "app")
@@ -140,7 +141,7 @@ func (c *canaryDatabase) loginFails(t *testing.T, username, password string) str
 	return ""
 }
 
-// untilAccepted waits until the server accepts the login in the connection Secret, with all settings.
+// untilAccepted waits until the server accepts the login in the connection Secret.
 func (c *canaryDatabase) untilAccepted(t *testing.T) {
 	t.Helper()
 	c.until(t, "the server to accept the login in the Secret", func() bool {
@@ -157,7 +158,7 @@ func (c *canaryDatabase) setPassword(password string) {
 	c.changeSecret(func(s *corev1.Secret) { s.Data[credentials.KeyPassword] = []byte(password) })
 }
 
-// rotateLogin requests a rotation, and waits until the former login has ended.
+// rotateLogin requests a rotation, and waits until the server rejects the previous login.
 func (c *canaryDatabase) rotateLogin(t *testing.T, n int) {
 	t.Helper()
 	former := c.fixture.secret()
@@ -176,8 +177,8 @@ func (c *canaryDatabase) rotateLogin(t *testing.T, n int) {
 	c.untilAccepted(t)
 }
 
-// mountWith mounts settings that the operator would not write, and waits until the log says what the script or the
-// server does with them. The next change of the operator replaces them.
+// mountWith mounts settings that the operator would not write, and waits until the log contains want. The next change
+// of the operator replaces these settings.
 func (c *canaryDatabase) mountWith(t *testing.T, data map[string]string, want string) {
 	t.Helper()
 	settings := c.fixture.settings()
@@ -219,7 +220,7 @@ func (c *canaryDatabase) placesOfOperator(t *testing.T) map[string]string {
 	return places
 }
 
-// wantTexts fails the test unless the place contains all texts: otherwise the search would not cover what it is about.
+// wantTexts fails the test unless the place contains all texts. The texts show that the search covers the place.
 func wantTexts(t *testing.T, places map[string]string, place string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -254,7 +255,7 @@ func TestPasswordsAppearOnlyInSecrets(t *testing.T) {
 		t.Errorf("with a wrong password, a login says %q", why)
 	}
 
-	// The operator does not pass on a password with a control character, and an owner has no such attribute.
+	// The operator passes neither a password with a control character nor this attribute on to the script.
 	good := c.password()
 	c.setPassword("canary-with-a-line-break-e0c3\n")
 	c.until(t, "the operator to refuse the password", func() bool { return c.reason() == "InvalidPassword" })
@@ -295,7 +296,8 @@ func TestPasswordsAppearOnlyInSecrets(t *testing.T) {
 	}
 }
 
-// leaks shows the password in each way that the search covers. The text after the password tells the ways apart.
+// leaks are commands that reveal the password in each way that the search covers. The text after the password
+// identifies the way.
 const leaks = `
   LEAK="$password-longenv" sleep infinity &
   sh -c 'sleep infinity; :' "$password-longarg" &

@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// Names of children that others need.
+// Names of children that other children need.
 const (
 	nameConnection  = "Secret" + credentials.Suffix
 	nameRotation    = "rotation"
@@ -22,14 +22,14 @@ const (
 	nameStatefulSet = "StatefulSet"
 )
 
-// declareChildren declares the children of a Database, in the order in which they are applied. No volume is created for
-// a server that could not start, because it outlives the Database.
+// declareChildren declares the children of a Database, in the order in which they are applied. The claim comes after
+// the Secrets, because the volume outlives the Database and must not be created for a server that cannot start.
 func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 	r.connection = &children.Declaration[*scope, *corev1.Secret]{
 		Resource: c.Secrets(),
 		Suffix:   credentials.Suffix,
 		Desired:  func(p *scope) *corev1.Secret { return newSecret(p.db) }, // with a new password
-		Keep: func(p *scope, desired, live *corev1.Secret) { // the password of an existing Secret
+		Keep: func(p *scope, desired, live *corev1.Secret) { // an existing Secret keeps its password
 			credentials.Keep(p.db.Spec.Owner, r.clock.Now())(desired, live)
 		},
 		Applied: func(p *scope, live *corev1.Secret) { p.secret = live },
@@ -47,7 +47,7 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 		Needs:    []string{nameSettings},
 		Desired: func(p *scope) *corev1.PersistentVolumeClaim {
 			desired := desiredClaim(p.db)
-			if p.cannotGrow != nil { // applyClaim has set it, and p.claim
+			if p.cannotGrow != nil { // applyClaim has set p.cannotGrow and p.claim
 				desired.Spec.Resources.Requests[corev1.ResourceStorage] = *sizeOf(p.claim)
 			}
 			return desired
@@ -79,7 +79,8 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 	}
 }
 
-// claimChild declares the claim with a function around the function that applies a Declaration.
+// claimChild is the Declaration of the claim. apply is called in place of the function that applies the Declaration,
+// and gets this function as ensure.
 type claimChild struct {
 	*children.Declaration[*scope, *corev1.PersistentVolumeClaim]
 	apply func(ctx context.Context, p *scope, ensure func(context.Context, *scope) error) error

@@ -316,8 +316,8 @@ func TestFinalizeReportsFailedDeletionOfVolume(t *testing.T) {
 	controllertest.Equal(t, "reason", "Forbidden", f.reason())
 }
 
-// checkDeletion checks whether the status of a Database that is being deleted says that its deletion fails, and how to
-// keep the data.
+// checkDeletion checks the status of a Database that is being deleted. If fails is true, the status must say that the
+// deletion fails, and how to keep the data.
 func (f fixture) checkDeletion(fails bool) {
 	f.T.Helper()
 	status, phase := f.Object().Status, v1alpha1.DatabaseReady
@@ -366,8 +366,8 @@ func TestReconcileReplacesFailingPodOfEarlierTemplate(t *testing.T) {
 	}
 }
 
-// TestNew runs the controller with informers. Its clock does not reach the next resync, so only events
-// start a reconcile, and retries while the caches are outdated.
+// TestNew runs the controller with informers. Its clock does not reach the next resync, so only events, and retries
+// while the caches are outdated, start a reconcile.
 func TestNew(t *testing.T) {
 	f := newFixture(t, example())
 	f.Cluster.Restart()

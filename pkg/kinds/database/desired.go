@@ -29,13 +29,13 @@ const (
 func selectorOf(db *v1alpha1.Database) map[string]string {
 	return map[string]string{
 		nameLabel: nameLabelValue, instanceLabel: db.Name,
-		controller.ManagedByLabel: controller.ManagedByWindlass, // other tools set the first two as well
+		controller.ManagedByLabel: controller.ManagedByWindlass, // other tools set the first two labels as well
 	}
 }
 
-// metaOf returns the metadata of all children except the claim. It includes no label or annotation of the Database:
-// tools label the objects that they apply, and delete objects that have their label but are not in their
-// configuration.
+// metaOf returns the metadata of all children except the claim. It includes no label or annotation of the Database,
+// because tools label the objects that they apply, and delete objects that have such a label but are not in the
+// configuration of the tool.
 func metaOf(db *v1alpha1.Database) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: db.Namespace, Name: db.Name, Labels: labelsOf(db)}
 }
@@ -57,11 +57,12 @@ func desiredService(db *v1alpha1.Database) *corev1.Service {
 	}
 }
 
-// desiredClaim returns the claim. The StatefulSet has no template for it, because such templates are
-// immutable, and because a StatefulSet uses any existing claim with the right name.
+// desiredClaim returns the claim. The StatefulSet has no template for the claim, because such templates are immutable,
+// and because a StatefulSet uses any existing claim with the right name.
 //
 // The claim has no label app.kubernetes.io/instance. Argo CD can track the objects that it has applied by this label.
-// It ignores objects with an owner reference, but the claim has none, because it outlives the Database.
+// Argo CD ignores objects with an owner reference, but the claim has no owner reference, because the claim outlives the
+// Database.
 func desiredClaim(db *v1alpha1.Database) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: db.Namespace, Name: db.Name, Labels: map[string]string{
@@ -102,8 +103,8 @@ func sizeOf(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
 	return &size
 }
 
-// checkClass returns a Stalled error if the claim has another storage class than the spec, as a claim of
-// an earlier Database can have.
+// checkClass returns a Stalled error if the claim has another storage class than the spec. The claim of a previous
+// Database can have another class.
 func checkClass(db *v1alpha1.Database, claim *corev1.PersistentVolumeClaim) error {
 	wanted, is := db.Spec.Storage.StorageClassName, ptr.Deref(claim.Spec.StorageClassName, "")
 	if wanted == nil || *wanted == is {
@@ -112,9 +113,9 @@ func checkClass(db *v1alpha1.Database, claim *corev1.PersistentVolumeClaim) erro
 	return controller.Stalled(messageOtherClass.Error(claim.Name, strconv.Quote(is), strconv.Quote(*wanted)), 0)
 }
 
-// desiredStatefulSet returns the StatefulSet, which has one Pod. With the policy Parallel, the StatefulSet
-// controller replaces a Pod that does not start by a Pod of a newer template, except in some versions: see
-// replace. With OrderedReady, it would wait forever.
+// desiredStatefulSet returns the StatefulSet, which has one Pod. With the policy Parallel, the StatefulSet controller
+// replaces a Pod that does not start by a Pod of a newer template, except in some versions: see replace. With the
+// policy OrderedReady, the controller would wait for such a Pod forever.
 func desiredStatefulSet(db *v1alpha1.Database, image string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		ObjectMeta: metaOf(db),

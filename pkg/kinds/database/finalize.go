@@ -13,8 +13,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 )
 
-// Finalize deletes the claim if deletionPolicy is Delete. The other
-// children are garbage-collected. Kubernetes removes the claim once no Pod uses it.
+// Finalize deletes the claim if deletionPolicy is Delete. The other children are garbage-collected. Kubernetes removes
+// the claim when no Pod uses it any more.
 //
 // Finalize reads the Database, the StatefulSet and the claim from the API server. The caches are not
 // sufficient: no precondition of the deletion can check the Database, or whether its children are orphaned,
@@ -53,9 +53,9 @@ func (r *reconciler) deleteData(ctx context.Context, db *v1alpha1.Database) erro
 	return r.claim.Type().PruneLive(ctx, owner, db.Name)
 }
 
-// deletesData reports whether the spec and the finalizers of the Database let the operator delete the
-// claim. The Database has the finalizer orphan while its children are being orphaned. Afterwards its
-// children have no owner reference.
+// deletesData reports whether the spec and the finalizers of the Database let the operator delete the claim. The
+// Database has the finalizer orphan while its children are being orphaned. Afterwards, the children have no owner
+// reference.
 func deletesData(db *v1alpha1.Database) bool {
 	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete &&
 		!slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)

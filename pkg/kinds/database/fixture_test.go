@@ -30,7 +30,7 @@ const (
 	patchClaim        = "patch persistentvolumeclaims default/shop"
 	patchStatefulSet  = "patch statefulsets default/shop"
 	deleteClaim       = "delete persistentvolumeclaims default/shop"
-	patchDatabase     = "patch databases default/shop" // of its finalizers
+	patchDatabase     = "patch databases default/shop" // a change of the finalizers
 	updateStatus      = "update databases/status default/shop"
 )
 

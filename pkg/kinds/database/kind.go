@@ -1,7 +1,7 @@
 // Package database reconciles Databases: it runs PostgreSQL with two Secrets, a Service, a PersistentVolumeClaim and a
-// StatefulSet. The script server.sh in the Pod brings PostgreSQL to the settings Secret, also while it runs. The
-// operator generates a password only if the Secret has none. The PersistentVolumeClaim stays when the Database is
-// deleted, unless deletionPolicy is Delete.
+// StatefulSet. The script server.sh in the Pod applies the settings Secret to PostgreSQL, also while PostgreSQL runs.
+// The operator generates a password only for a rotation, or if the connection Secret has none. The
+// PersistentVolumeClaim stays when the Database is deleted, unless deletionPolicy is Delete.
 package database
 
 import (
@@ -40,12 +40,12 @@ type Connector interface {
 
 // Options configure the controller of Database.
 type Options struct {
-	// Image is the image, without a tag, of a Database that names none. It defaults to DefaultImage.
+	// Image is the image, without a tag, of Databases without spec.image. It defaults to DefaultImage.
 	Image string
-	// Connector connects to the servers of Databases, to see which settings they have. Nil means not to connect: a change
-	// of settings then counts as made at once, refused settings are not reported, and no login is rotated.
+	// Connector connects to the servers of Databases, to read the settings that they have applied. If Connector is nil,
+	// the operator assumes that servers apply settings at once, reports no rejected settings, and rotates no login.
 	Connector Connector
-	// Users finds the known users of a former login. Nil means that there are none.
+	// Users finds the known users of a previous login. Nil means that there are none.
 	Users credentials.Users
 	// VolumeMetrics serves the metric windlass_database_volume_info, whose labels have the names of objects.
 	VolumeMetrics bool

@@ -14,17 +14,17 @@ type loginState string
 const (
 	// loginPassword means that the role can log in with a password in the settings.
 	loginPassword loginState = "Password"
-	// loginKeep means that the role stays as it is: it can log in with its former password.
+	// loginKeep means that the script does not change the role, so that the role can log in with its current password.
 	loginKeep loginState = "Keep"
 	// loginNone means that the role cannot log in, and has no connections.
 	loginNone loginState = "None"
 )
 
-// login is a role that is, or was, in the connection Secret: the owner or one of its alternates.
+// login is a role that is, was or will be in the connection Secret: the owner or one of its alternates.
 type login struct {
 	name     string
 	state    loginState
-	password string // with loginPassword
+	password string // set if state is loginPassword
 }
 
 // logins are the logins of the owner. current is in the connection Secret. The state of other is
@@ -63,7 +63,7 @@ func (of logins) setIn(settings *corev1.Secret, owner string) {
 	}
 }
 
-// loginOf returns a role of the owner as the settings have it. prefix is the prefix of its keys. A state that the
+// loginOf returns the login of a role from the settings. prefix is the prefix of the keys of the role. A state that the
 // operator never writes means loginNone.
 func loginOf(settings *corev1.Secret, prefix, name string) login {
 	switch state := loginState(settings.Data[prefix+stateSuffix]); state {
@@ -74,9 +74,9 @@ func loginOf(settings *corev1.Secret, prefix, name string) login {
 	}
 }
 
-// loginsIn returns the logins, from the connection Secret and from the settings that were stored last, which may be
-// nil. moved is true if the connection Secret has another login than the settings: a rotation has just stored it.
-// Without settings of the owner, the former login of a rotation, if there was one, may still be in use.
+// loginsIn returns the logins in the connection Secret and in the stored settings, which may be nil. moved is true if
+// the connection Secret has another login than the settings, because a rotation has just stored it. Without settings
+// for this owner, loginsIn assumes that clients still use the previous login of a rotation, if there was a rotation.
 func loginsIn(owner string, connection, settings *corev1.Secret) (of logins, moved bool) {
 	name := credentials.LoginIn(connection, owner, owner)
 	of.current = login{name, loginPassword, string(connection.Data[credentials.KeyPassword])}

@@ -47,9 +47,9 @@ func TestRestartsOfPostgreSQLAreCounted(t *testing.T) {
 		}
 	}
 	handler := restartCounter()
-	// before this process started
+	// The restarts before this process started do not count.
 	handler.OnAdd(pod("1", nameLabelValue, containerName, 5), true)
-	handler.OnUpdate(pod("1", nameLabelValue, containerName, 5), pod("1", nameLabelValue, containerName, 7)) // 2
+	handler.OnUpdate(pod("1", nameLabelValue, containerName, 5), pod("1", nameLabelValue, containerName, 7)) // 2 restarts
 	handler.OnUpdate(pod("1", nameLabelValue, containerName, 7), pod("1", nameLabelValue, containerName, 7)) // no restart
 	handler.OnUpdate(pod("1", nameLabelValue, containerName, 7), pod("2", nameLabelValue, containerName, 9)) // another Pod
 	// the status was cleared

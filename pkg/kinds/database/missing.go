@@ -16,10 +16,10 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// A StatefulSet has no condition that says why its Pod is not created, as a Deployment has. So the operator sends the
-// creation of a Pod that stays missing as a dry run, whose error says why. It repeats the dry run with backoff. Once
-// the API server accepts the Pod, the operator changes an annotation of the StatefulSet: its controller then creates
-// the Pod at once, instead of after a backoff of up to 17 minutes.
+// Unlike a Deployment, a StatefulSet has no condition that says why its Pod is not created. The operator therefore
+// creates a Pod that stays missing as a dry run, whose error says why. It repeats the dry run with backoff. After the
+// API server has accepted the Pod, the operator changes an annotation of the StatefulSet, so that the StatefulSet
+// controller creates the Pod at once, instead of after a backoff of up to 17 minutes.
 
 const (
 	// missingGrace is how long the Pod may be missing before the operator looks for the cause. The StatefulSet
@@ -32,9 +32,9 @@ const (
 
 // absence is what the operator knows about a missing Pod.
 type absence struct {
-	revision string // of the template of the Pod
+	revision string // the revision of the template of the Pod
 	since    time.Time
-	next     time.Time // of the next dry run
+	next     time.Time // the time of the next dry run
 	// note says why the Pod is missing. It is nil if the operator does not know.
 	note *controller.Note
 	// accepted is true if the API server did not reject the last dry run.
@@ -45,7 +45,8 @@ type absence struct {
 // cache keeps replaced entries for this time too, so a longer time takes more memory.
 const forgetAfter = time.Hour
 
-// absenceOf returns the absence of the Pod of a Database, which begins now unless it is known.
+// absenceOf returns the known absence of the Pod of a Database. If none is known for the revision, an absence begins
+// now.
 func (r *reconciler) absenceOf(of types.UID, revision string, now time.Time) absence {
 	known, _ := r.absences.Get(of)
 	a, ok := known.(absence)
@@ -56,13 +57,13 @@ func (r *reconciler) absenceOf(of types.UID, revision string, now time.Time) abs
 	return a
 }
 
-// isAwaited reports whether the StatefulSet controller has observed a StatefulSet, and has no Pod for it.
+// isAwaited reports whether the StatefulSet controller has observed a StatefulSet, but has created no Pod for it.
 func isAwaited(s *appsv1.StatefulSet) bool {
 	observed := s.Status.UpdateRevision != "" && s.Status.ObservedGeneration >= s.Generation
 	return observed && s.Status.Replicas == 0 && s.DeletionTimestamp == nil
 }
 
-// missing sets p.absence if the Pod is missing, and looks for the cause from time to time.
+// missing sets p.absence if the Pod is missing, and sends a dry run to find the cause if one is due.
 func (r *reconciler) missing(ctx context.Context, p *scope) error {
 	if p.pod != nil || !isAwaited(p.statefulSet) {
 		r.absences.Delete(p.db.UID)
@@ -99,7 +100,7 @@ func (r *reconciler) missing(ctx context.Context, p *scope) error {
 }
 
 // tryPod creates a Pod as a dry run. It returns why the API server rejects the Pod, or nil if the API server accepts
-// the Pod or does not tell. taken reports whether another Pod has the name.
+// the Pod or does not say why. taken is true if another Pod has the name.
 func (r *reconciler) tryPod(ctx context.Context, pod *corev1.Pod) (refusal *controller.Note, taken bool, err error) {
 	_, err = r.pods.Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
@@ -114,7 +115,8 @@ func (r *reconciler) tryPod(ctx context.Context, pod *corev1.Pod) (refusal *cont
 }
 
 // podOf returns the Pod of a StatefulSet as the StatefulSet controller creates it (k8s.io/kubernetes,
-// pkg/controller/statefulset), except that its owner reference lets no admission ask for the rights of that controller.
+// pkg/controller/statefulset), but without blockOwnerDeletion in the owner reference. An admission plugin can require
+// rights for this field that the operator does not have.
 func podOf(s *appsv1.StatefulSet) *corev1.Pod {
 	template := s.Spec.Template.DeepCopy()
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
@@ -133,7 +135,8 @@ func podOf(s *appsv1.StatefulSet) *corev1.Pod {
 	return pod
 }
 
-// retryPod makes the StatefulSet controller create the missing Pod at once: it reconciles a StatefulSet that changes.
+// retryPod changes retriedAnnotation, so that the StatefulSet controller reconciles the StatefulSet, and creates the
+// missing Pod at once.
 func (r *reconciler) retryPod(ctx context.Context, p *scope, now time.Time) (err error) {
 	sets := *r.statefulSet.Type()
 	sets.Keep = func(want, live *appsv1.StatefulSet) {

@@ -20,11 +20,11 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// dryRuns answers the dry runs of creations of Pods with err, and counts them.
+// dryRuns counts the dry runs of creations of Pods, and responds with err.
 type dryRuns struct {
 	n   int
 	err error
-	pod *corev1.Pod // of the last dry run
+	pod *corev1.Pod // the Pod of the last dry run
 }
 
 // missingFixture returns a fixture whose Database was Ready, and whose Pod the StatefulSet controller does not create.
@@ -93,7 +93,7 @@ func TestDatabaseSaysWhyPodIsMissing(t *testing.T) {
 			controllertest.Equal(t, "reason at first", "Starting", f.reason())
 			controllertest.Equal(t, "dry runs at first", 0, d.n)
 			controllertest.Equal(t, "RequeueAfter at first", missingGrace, r.Result.RequeueAfter)
-			for range 2 { // without a cause, the StatefulSet controller gets a second
+			for range 2 { // after the first dry run, the StatefulSet controller may still create the Pod
 				f.Clock.Step(missingGrace)
 				controllertest.ErrorContains(t, "", f.Reconcile().Err)
 			}

@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	// passedAnnotation on the Pod has the revision of the settings that the kubelet was last asked to pass to the
-	// container.
+	// passedAnnotation on the Pod has a revision of the settings. When the annotation changes, the kubelet updates the
+	// files of the settings in the container.
 	passedAnnotation = "windlass.dev/settings-revision"
 	// settleTime is how long a running Pod takes at most to apply a change of the settings: the kubelet updates the files
-	// of a Secret every 60 s to 90 s, and the script then looks within a second.
+	// of a Secret every 60 s to 90 s, and the script checks the files every second.
 	settleTime = 3 * time.Minute
-	// lookAgain is how often the operator looks whether the server has new settings, and awayAgain how often it tries to
-	// connect to a server that does not respond.
+	// lookAgain is how often the operator checks whether the server has the new settings. awayAgain is how often the
+	// operator tries to connect to a server that does not respond.
 	lookAgain = 2 * time.Second
 	awayAgain = 30 * time.Second
-	// stuckRetry is how often the operator looks at a server that did not apply its settings within settleTime.
+	// stuckRetry is how often the operator checks a server that did not apply its settings within settleTime.
 	stuckRetry = time.Minute
 )
 
 // notify changes an annotation of the Pod after a change of the settings. The kubelet then updates the files of the
-// settings Secret at once, instead of at its next periodic synchronization. A Pod that was not created before the
-// change has the settings anyway.
+// settings Secret at once, instead of at its next periodic synchronization. A Pod that was created after the change
+// needs no annotation, because it starts with the settings.
 func (r *reconciler) notify(ctx context.Context, p *scope) error {
 	pod, revision := p.pod, revisionOf(p.settings)
 	if pod == nil || pod.DeletionTimestamp != nil || !p.runsNewest() || pod.Annotations[passedAnnotation] == revision ||
@@ -60,9 +60,9 @@ func (p *scope) runsNewest() bool {
 	return isUp(p.statefulSet) && p.pod != nil
 }
 
-// observe looks at the settings of a running server, and records them in the status, unless the status has the current
-// ones already. It sets p.settling while the server may not have them yet, and p.proven if the server has been seen to
-// accept the newest password.
+// observe reads the settings of a running server, and records them in the status. It does not read them if the status
+// already has the newest settings. It sets p.settling if the server may not have the newest settings yet, and p.proven
+// if the server accepts the next password of a rotation.
 func (r *reconciler) observe(ctx context.Context, p *scope) error {
 	status := &p.db.Status
 	fields := pendingFields(p.db, r.image, p.statefulSet)
@@ -99,14 +99,14 @@ func startOf(pod *corev1.Pod) *metav1.Time {
 	return nil
 }
 
-// isSeen reports whether the status is about the container that runs, with the newest settings. A problem may have been
-// solved since.
+// isSeen reports whether the status says that the running container has the newest settings without a problem. The
+// operator reads the settings again after a problem, which may have been solved.
 func isSeen(seen *v1alpha1.DatabaseServerStatus, revision string, started *metav1.Time) bool {
 	return seen != nil && seen.Revision == revision && seen.StartTime.Equal(started) && seen.Problem == ""
 }
 
-// awaitsRestart returns the time after which the operator looks whether the script in the Pod has restarted the server
-// for a parameter, or 0 if no restart is due.
+// awaitsRestart returns the time until the operator checks whether the script in the Pod has restarted the server for a
+// parameter, or 0 if no restart is due.
 func (p *scope) awaitsRestart(now time.Time) time.Duration {
 	waits := slices.ContainsFunc(p.db.Status.PendingRestart, func(name string) bool { return !isField(name) })
 	switch {
@@ -118,8 +118,9 @@ func (p *scope) awaitsRestart(now time.Time) time.Duration {
 	return stuckRetry
 }
 
-// lookAt logs in with the newest password or, if the server does not accept it, with the current one, to see why. The
-// status of the Pod comes from the kubelet, so a tenant cannot lead the operator to another address.
+// lookAt reads the settings of the server. It logs in with the next login of a rotation, if there is one. If the server
+// rejects this login, lookAt logs in with the current login, to read why. The kubelet writes the address of the Pod, so
+// a tenant cannot direct the operator to another address.
 func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.ServerSettings, err error) {
 	if p.pod.Status.PodIP == "" {
 		return seen, postgresql.NewError(postgresql.Silent, "the Pod has no address")
@@ -134,7 +135,7 @@ func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.Serv
 		seen, err = with(p.logins.other)
 		p.proven = err == nil && seen.Revision == revisionOf(p.settings)
 		if postgresql.ClassOf(err) == postgresql.Unproven {
-			// A user of the current login can use up the connections. They must not hold up the rotation.
+			// A user of the current login can open all connections that the server allows, but must not block the rotation.
 			now := r.clock.Now()
 			p.proven = !now.Before(changedAt(p.settings, now).Add(settleTime))
 		}
@@ -145,10 +146,10 @@ func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.Serv
 	return with(p.logins.current)
 }
 
-// settling returns the time after which the operator should look again, or 0 if the server has the settings: because
-// seen says so, because its Pod was created after their last change, or, if the operator cannot log in for another
-// reason than the password, because settleTime has passed. It returns an error if the server responds after settleTime,
-// but does not have the settings.
+// settling returns the time until the operator checks the server again, or 0 if no check is needed, because seen has
+// the newest revision. If the operator cannot log in for another reason than the password, no check is needed after
+// settleTime. If the server does not respond, no check is needed either if its Pod was created after the last change of
+// the settings. settling returns an error if the server responds after settleTime, but does not have the settings.
 func settling(p *scope, seen postgresql.ServerSettings, err error, now time.Time) (time.Duration, error) {
 	class := postgresql.ClassOf(err)
 	changed := changedAt(p.settings, now)

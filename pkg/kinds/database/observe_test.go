@@ -17,10 +17,10 @@ import (
 
 const patchPod = "patch pods default/shop-0"
 
-// fakeServer is what the operator sees when it looks at a server.
+// fakeServer is a Connector that connects to one fake server.
 type fakeServer struct {
 	f     fixture
-	old   bool // whether the server has former settings
+	old   bool // whether the server has the previous settings
 	seen  postgresql.ServerSettings
 	err   error
 	looks int
@@ -205,8 +205,8 @@ func TestServerIsLookedAtOncePerChange(t *testing.T) {
 	looks("after a restart of the operator", 2)
 }
 
-// TestPodIsNotNotifiedAgainWhileItsCacheIsOutdated freezes the cache of Pods. A second annotation would change nothing,
-// and be sent at each periodic check.
+// TestPodIsNotNotifiedAgainWhileItsCacheIsOutdated freezes the cache of Pods. A second patch of the annotation would
+// change nothing, and the operator would send it at each periodic check.
 func TestPodIsNotNotifiedAgainWhileItsCacheIsOutdated(t *testing.T) {
 	f, _ := running(t)
 	pods := f.Owned.Core().V1().Pods().Informer().GetStore()

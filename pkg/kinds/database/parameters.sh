@@ -1,7 +1,7 @@
 # Functions of server.sh for the parameters of PostgreSQL.
 
-# refusal succeeds if PostgreSQL refuses a parameter NAME=VALUE, and prints the error of PostgreSQL. It fails with 2 if
-# PostgreSQL did not say.
+# refusal succeeds if PostgreSQL rejects a parameter NAME=VALUE, and prints the error of PostgreSQL. It returns 1 if
+# PostgreSQL accepts the parameter, and 2 if the check itself failed.
 refusal() {
   code=0
   said=$(postgres -D "$PGDATA" -c config_file=/dev/null -c "$1" -C "${1%%=*}" 2>&1 >/dev/null) || code=$?
@@ -11,11 +11,12 @@ refusal() {
   printf '%s' "$said"
 }
 
-# former prints the line of a parameter in a file of parameters. It fails if there is none.
+# former prints the line of a parameter in a file of parameters. It fails if the file has no such line.
 former() { grep -e "^$(printf '%s' "${1%%=*}" | sed 's/[.]/[.]/g')=" "$2" 2>/dev/null; }
 
-# choose_parameters copies the parameters that PostgreSQL accepts. A parameter that it refuses keeps the value that
-# it had, if any. Parameters with which the server did not start are not tried again.
+# choose_parameters copies the parameters that PostgreSQL accepts. A parameter that PostgreSQL rejects keeps its
+# previous value, if it had one. If the server did not start with exactly these parameters before, choose_parameters
+# copies the accepted ones instead.
 choose_parameters() {
   : >"$STATE/parameters" || return 1
   while IFS= read -r line || [ -n "$line" ]; do
@@ -53,7 +54,7 @@ record() {
 }
 
 # record_reload records the parameters that the server has reloaded. Its arguments are the names of the parameters that
-# wait for a restart. These parameters keep their former values.
+# wait for a restart. These parameters keep their previous values.
 record_reload() {
   : >"$STATE/reloaded" || return 1
   while IFS= read -r line; do
@@ -82,8 +83,8 @@ reload() {
 # begin_session begins a session like that of a client, without the overrides of ask.
 begin_session() { PGDATABASE=postgres psql --no-psqlrc --quiet --command='SELECT 1'; }
 
-# reload_safely reloads the chosen parameters. It goes back to the former ones if clients can no longer log in with the
-# chosen ones, for example because of a library that does not exist.
+# reload_safely reloads the chosen parameters. If clients can no longer log in with the chosen parameters, for example
+# because a library does not exist, reload_safely reloads the previous parameters.
 reload_safely() {
   configure && reload || return 1
   if said=$(begin_session 2>&1 >/dev/null); then return 0; fi

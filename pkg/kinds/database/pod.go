@@ -28,13 +28,14 @@ const (
 	settingsVolume = "settings"
 	settingsPath   = "/etc/windlass/settings"
 
-	// gracePeriodSeconds is how long PostgreSQL may take to shut down. If it is killed, it recovers at
-	// the next start.
+	// gracePeriodSeconds is how long PostgreSQL may take to shut down. If PostgreSQL is killed, it recovers at its next
+	// start.
 	gracePeriodSeconds = 120
 
 	readinessPeriodSeconds = 5
-	// startupPeriodSeconds is how often the kubelet checks whether PostgreSQL has started. The other probes run once it
-	// has. Recovery after a crash can take long, so the kubelet never restarts a container that is still starting.
+	// startupPeriodSeconds is how often the kubelet checks whether PostgreSQL has started. The kubelet runs the other
+	// probes after that. Recovery after a crash can take long, so the kubelet never restarts a container that is still
+	// starting.
 	startupPeriodSeconds = 1
 	startupFailures      = math.MaxInt32
 	// The kubelet must not restart PostgreSQL because a probe is slow on a busy node.
@@ -62,20 +63,20 @@ var mainScript string
 const (
 	// isReady succeeds while the server accepts TCP connections.
 	isReady = `exec pg_isready --quiet --host=localhost --username=postgres --dbname=postgres`
-	// isCurrent fails if the script has not looked at the mounted settings, because it hangs. After several
-	// failures, the kubelet restarts the container. isCurrent starts no process: after a timeout of the probe,
-	// the process would stay in the container.
+	// isCurrent fails if the script has not read the mounted settings, because the script hangs. After several failures,
+	// the kubelet restarts the container. isCurrent starts no process: after a timeout of the probe, the process would
+	// stay in the container.
 	isCurrent = `[ -e "$STATE/looked" ] || exit 0
 IFS= read -r now <"$SETTINGS/revision"
 IFS= read -r looked <"$STATE/looked"
 [ "$now" = "$looked" ]`
-	// shutDown makes the server close its connections, whatever the stop signal of the image is. After
-	// SIGTERM the server would wait for clients to close them.
+	// shutDown stops the server with SIGINT, so that the server closes its connections. The stop signal of another image
+	// can be SIGTERM, after which the server waits for clients to close their connections.
 	shutDown = `kill -INT "$(head -n 1 "$PGDATA/postmaster.pid")"`
 )
 
-// DefaultImage is the image of a Database that names none. The tag is spec.version. The image has no
-// digest, because a new digest in a new version of the operator would restart every server.
+// DefaultImage is the image of Databases without spec.image. The tag is spec.version. The image has no digest, because
+// a new digest in a new version of the operator would restart every server.
 const DefaultImage = "postgres"
 
 // desiredPod returns the spec of the Pod, which complies with the Pod Security Standard restricted. image
@@ -85,7 +86,7 @@ func desiredPod(db *v1alpha1.Database, image string) corev1.PodSpec {
 	security.RunAsUser = ptr.To[int64](postgresUser)
 	security.RunAsGroup = ptr.To[int64](postgresUser)
 	security.FSGroup = ptr.To[int64](postgresUser)
-	// otherwise each mount would change the group of every file
+	// OnRootMismatch, because each mount would otherwise change the group of every file
 	security.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch)
 	return corev1.PodSpec{
 		TerminationGracePeriodSeconds: ptr.To[int64](gracePeriodSeconds),
@@ -118,7 +119,7 @@ func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 	return corev1.Container{
 		Name:    containerName,
 		Image:   imageOf(db, image),
-		Command: []string{"sh", "-c", serverScript, "postgres"}, // the script has scriptIndex
+		Command: []string{"sh", "-c", serverScript, "postgres"}, // serverScript is at scriptIndex
 		Args: []string{
 			"-c", "listen_addresses=*", "-c", "port=" + strconv.Itoa(port), "-c", "unix_socket_directories=" + runPath,
 		},

@@ -26,14 +26,13 @@ import (
 const (
 	// deletionRecheck is how often a Database is reconciled while its claim is being deleted.
 	deletionRecheck = 5 * time.Second
-	// growthRetry is how often a refused growth of a volume is retried, because its storage class may
-	// allow it later.
+	// growthRetry is how often a rejected growth of a volume is retried. The storage class may allow the growth later.
 	growthRetry = 5 * time.Minute
-	// refusedRetry is how often the operator looks whether the server has applied settings that it refused before.
+	// refusedRetry is how often the operator checks whether the server has applied settings that it rejected before.
 	refusedRetry = 5 * time.Minute
 )
 
-// reconciler has what the steps of a reconcile need.
+// reconciler has the caches, the clients and the options that the steps of a reconcile need.
 type reconciler struct {
 	// connection and settings declare the two Secrets.
 	connection, settings *children.Declaration[*scope, *corev1.Secret]
@@ -46,13 +45,13 @@ type reconciler struct {
 	// databases reads a Database from the API server before the operator deletes its data.
 	databases windlassclient.DatabasesGetter
 	pods      coreclient.PodsGetter
-	// refusals remembers the refused growths of volumes, each with the desired size.
+	// refusals remembers the rejected growths of volumes, each with the desired size.
 	refusals *controller.Refusals[string]
 	// absences has the absence of each missing Pod, by the UID of its Database.
 	absences *utilcache.Expiring
 	// connector is Options.Connector.
 	connector Connector
-	// users finds the known users of the former login.
+	// users finds the known users of the previous login.
 	users  credentials.Users
 	events controller.EventRecorder
 	// image is Options.Image with its default.
@@ -69,10 +68,10 @@ type scope struct {
 	claim       *corev1.PersistentVolumeClaim
 	cannotGrow  error // why the claim cannot grow, or nil; the steps continue in both cases
 	statefulSet *appsv1.StatefulSet
-	pod         *corev1.Pod // of the StatefulSet, or nil
-	absence     *absence    // of the Pod, or nil
-	// settling is the time after which the operator looks again whether the server has its settings. 0 means that it has
-	// them, as far as the operator can know.
+	pod         *corev1.Pod // the Pod of the StatefulSet, or nil
+	absence     *absence    // the absence of the Pod, or nil
+	// settling is the time until the operator checks again whether the server has its settings. 0 means that the server
+	// has them, as far as the operator can know.
 	settling time.Duration
 	// proven is true if the server accepts the next password of a rotation.
 	proven   bool
@@ -94,7 +93,8 @@ func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 	return controller.Result{RequeueAfter: again, Check: true}, err
 }
 
-// settingsProblem returns an error if the server could not apply settings, with which it continues to run, or nil.
+// settingsProblem returns an error if the server runs with its previous settings, because it could not apply the newest
+// ones.
 func settingsProblem(db *v1alpha1.Database) error {
 	if db.Status.Server == nil || db.Status.Server.Problem == "" {
 		return nil
@@ -102,8 +102,8 @@ func settingsProblem(db *v1alpha1.Database) error {
 	return controller.Stalled(messageSettingsRefused.Error(db.Status.Server.Problem), refusedRetry)
 }
 
-// applyClaim applies the claim, which an earlier Database of the same name may have left, by ensure. If the API server
-// refuses to grow the volume, applyClaim sets p.cannotGrow and returns nil.
+// applyClaim applies the claim by calling ensure. A previous Database of the same name may have left the claim. If the
+// API server rejects the growth of the volume, applyClaim sets p.cannotGrow and continues.
 func (r *reconciler) applyClaim(ctx context.Context, p *scope, ensure func(context.Context, *scope) error) error {
 	cached, err := r.checkVolume(p)
 	if err != nil {
@@ -111,7 +111,7 @@ func (r *reconciler) applyClaim(ctx context.Context, p *scope, ensure func(conte
 	}
 	size := p.db.Spec.Storage.Size
 	if last, found := r.refusals.Recent(p.db.UID, "", size.String()); found && cached != nil {
-		p.claim, p.cannotGrow = cached, last.Err // the desired claim keeps its size
+		p.claim, p.cannotGrow = cached, last.Err // so the desired claim has the current size
 	}
 	err = ensure(ctx, p)
 	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && cached != nil && sizeOf(cached).Cmp(size) != 0 {
@@ -127,8 +127,8 @@ func (r *reconciler) applyClaim(ctx context.Context, p *scope, ensure func(conte
 }
 
 // checkVolume returns the cached claim, or nil. It returns an error if the claim has another storage class, or is being
-// deleted although the StatefulSet exists. In the latter case, no further step may replace the Pod, which still has the
-// data.
+// deleted although the StatefulSet exists. In the latter case, no further step may replace the Pod, because the data is
+// lost when the Pod stops.
 func (r *reconciler) checkVolume(p *scope) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := r.claim.Type().Cache.Get(p.db.Namespace, p.db.Name)
 	if apierrors.IsNotFound(err) {
@@ -143,7 +143,8 @@ func (r *reconciler) checkVolume(p *scope) (*corev1.PersistentVolumeClaim, error
 	return claim, checkClass(p.db, claim)
 }
 
-// server brings the Pod and the server in it to the applied StatefulSet and settings, step by step, and looks at both.
+// server executes the steps after the StatefulSet and the settings were applied. The steps update the Pod and the
+// server in it, and observe both.
 func (r *reconciler) server(ctx context.Context, p *scope) error {
 	for _, step := range []func(context.Context, *scope) error{
 		r.findPod, r.missing, r.replace, r.notify, r.observe, r.move,
@@ -168,8 +169,8 @@ func (r *reconciler) findPod(_ context.Context, p *scope) error {
 	return nil
 }
 
-// replace deletes a Pod that has an earlier template and does not start. In some versions of Kubernetes,
-// the StatefulSet controller waits for such a Pod forever (kubernetes/kubernetes#67250, #137409).
+// replace deletes a Pod that has a previous template and does not start. In some versions of Kubernetes, the
+// StatefulSet controller waits for such a Pod forever (kubernetes/kubernetes#67250, #137409).
 func (r *reconciler) replace(ctx context.Context, p *scope) error {
 	pod, newest := p.pod, p.statefulSet.Status.UpdateRevision
 	if pod == nil || pod.DeletionTimestamp != nil || newest == "" ||

@@ -15,8 +15,8 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
-// TestLeakedLoginCannotHoldUpItsRevocation has a user of the login that leaked, who does in a session all that the
-// login may do to hold up the script in the Pod and the operator.
+// TestLeakedLoginCannotHoldUpItsRevocation has a user of the leaked login with an open session. The session does all
+// that the login may do to block the script in the Pod and the operator.
 func TestLeakedLoginCannotHoldUpItsRevocation(t *testing.T) {
 	t.Parallel()
 	for name, statements := range map[string][]string{
@@ -63,7 +63,7 @@ func TestLeakedLoginCannotHoldUpItsRevocation(t *testing.T) {
 	}
 }
 
-// rejects reports whether the server rejects a login, whatever the database.
+// rejects reports whether the server rejects a username with a password, independently of the database.
 func rejects(t *testing.T, s *liveServer, username, password string) bool {
 	t.Helper()
 	conn, err := s.connect(t.Context(), username, password, "postgres")

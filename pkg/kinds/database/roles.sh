@@ -2,9 +2,9 @@
 
 # prepare brings the roles, their logins and the database to their desired state. If it fails, it sets why.
 #
-# The user of a login can hold locks and change the database, and thus make statements fail. The first statements
-# therefore end the logins that must end. Each of the next statements is tried whether or not the others fail, the
-# password of the login in use last.
+# The user of a login can hold locks and change the database, and thus make statements fail. prepare therefore ends the
+# logins that must end before it does anything else. After the role and the database exist, a failed statement does not
+# prevent the next ones.
 prepare() {
   cause=
   end_logins || cause=$why
@@ -12,13 +12,14 @@ prepare() {
   for role in alternate1 alternate2 owner; do set_password "$role" || cause=$why; done
   update || cause=$why
   transfer || cause=$why
-  end_sessions || cause=$why # of clients that logged in while the login ended
+  end_sessions || cause=$why # the sessions of clients that logged in while end_logins ran
   why=$cause
   [ -z "$cause" ]
 }
 
-# end_logins ends the logins of former owners that this script has created, the logins that must not log in, and their
-# connections. It ends the connections first, because a client can lock its role, and then those that were new.
+# end_logins ends the logins of previous owners that this script has created, the logins that must not log in, and the
+# connections of both. It ends connections before it changes the roles, because a client can lock its role. Afterwards,
+# it ends the connections that clients opened meanwhile.
 end_logins() {
   none=
   for role in owner alternate1 alternate2; do
@@ -48,7 +49,7 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN pg_roles ON usesysid
 SQL
 }
 
-# create creates the owner and the database if they do not exist. It waits for no lock if they do.
+# create creates the owner and the database if they do not exist. If both exist, create waits for no lock.
 create() {
   why="PostgreSQL rejects the role or the database; its log says why."
   ask postgres >/dev/null <<'SQL'
@@ -60,7 +61,7 @@ SELECT format('CREATE DATABASE %I OWNER %I', :'database', :'owner')
 SQL
 }
 
-# update corrects the attributes of the owner, and what keeps clients from connecting to the database.
+# update corrects the attributes of the owner, and the settings of the database that prevent connections.
 update() {
   why="PostgreSQL rejects a change of the role or the database; its log says why."
   ask postgres >/dev/null <<'SQL'
@@ -74,8 +75,8 @@ SELECT format('ALTER DATABASE %I CONNECTION LIMIT -1', datname) FROM pg_database
 SQL
 }
 
-# transfer gives the owner what former owners and alternates own in the database. An alternate has objects if a
-# session did not act as the owner, as after DISCARD ALL.
+# transfer gives the objects of previous owners and of alternates in the database to the owner. An alternate owns the
+# objects that its sessions created while they did not act as the owner, for example after DISCARD ALL.
 transfer() {
   why="PostgreSQL does not transfer the objects of a previous owner or login; its log says why."
   ask "$database" >/dev/null <<'SQL'
@@ -98,7 +99,7 @@ SQL
     why="The login cannot be rotated, because a role $1 exists that Windlass has not created. Rename this role."
     return 1
   fi
-  # The copy happens within the server. A value that psql puts into a statement could change the statement.
+  # The server copies the settings itself, because a value that psql puts into a statement could change the statement.
   ask postgres --set=role="$1" >/dev/null <<'SQL'
 BEGIN;
 SELECT format('CREATE ROLE %I', :'role') WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'role') \gexec
@@ -118,9 +119,9 @@ SQL
 
 # set_password sets the password with which a role can log in. Its argument is owner, alternate1 or alternate2.
 #
-# The operator reports a password with a control character, and this script does not set it. psql sends a SCRAM verifier
-# in place of the password, so that no log of the server has the password. Without a terminal, psql reads the password
-# twice from its input.
+# This script does not set a password with a control character. The operator reports such a password. psql sends a SCRAM
+# verifier in place of the password, so that no log of the server has the password. Without a terminal, psql reads the
+# password twice from its input.
 set_password() {
   [ "$(cat "$copy/$1.login")" = Password ] || return 0
   name=$(cat "$copy/$1") || return 1

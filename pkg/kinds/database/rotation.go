@@ -14,15 +14,16 @@ import (
 // rotation is the state of a rotation in one reconcile. A rotation has these steps, each in a reconcile of its own:
 //
 //  1. prepare: the settings get a new password for the login that is not in use.
-//  2. move: the server accepts this password, and the connection Secret gets it with its login.
-//  3. retire: the previous login is not used any more, and the settings end it.
+//  2. move: the server accepts this password, and the connection Secret gets the login with the password.
+//  3. retire: no known client uses the previous login any more, and the settings end this login.
 type rotation struct {
 	credentials.Rotation
 	step credentials.Step
 }
 
-// rotate decides the next step of the rotation, and with it which logins the settings have. It reads the Secrets that
-// the decision depends on from the API server before a step that ends or replaces a login.
+// rotate decides the next step of the rotation, and thus which logins the settings have. Before a step that ends or
+// replaces a login, rotate reads the Database and its connection Secret from the API server, because the decision
+// depends on both.
 func (r *reconciler) rotate(ctx context.Context, p *scope) error {
 	p.db.Status.Binding = &v1alpha1.SecretBinding{Name: p.secret.Name}
 	if err := checkPassword(p.secret); err != nil {
@@ -61,7 +62,7 @@ func (r *reconciler) rotate(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// move gives the connection Secret the next login, once the operator has logged in with it.
+// move stores the next login in the connection Secret, if the operator has logged in with it.
 func (r *reconciler) move(ctx context.Context, p *scope) error {
 	next, of := p.logins.other, &p.rotation
 	if next.state != loginPassword {
@@ -82,7 +83,7 @@ func (r *reconciler) move(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// obstacle returns what keeps the server from accepting the next password, or usual if nothing is known to.
+// obstacle returns what prevents the operator from logging in with the next password, or usual if nothing is known.
 func (p *scope) obstacle(usual string) string {
 	switch {
 	case settingsProblem(p.db) != nil:
@@ -93,8 +94,7 @@ func (p *scope) obstacle(usual string) string {
 	return usual
 }
 
-// settingsApplied is called when the settings Secret was applied. It records an Event if the settings have ended a
-// login.
+// settingsApplied is called after the settings Secret was applied. It records an Event if the settings end a login.
 func (r *reconciler) settingsApplied(p *scope, settings *corev1.Secret) {
 	p.settings = settings
 	if p.rotation.step == credentials.Retire {

@@ -35,17 +35,17 @@ type liveDatabase struct {
 	fixture
 	*liveServer
 	connector *postgresql.Connector
-	// formerUsers are the known users of the former login.
+	// formerUsers are the known users of the previous login.
 	formerUsers atomic.Pointer[[]string]
 	mounted     string
-	// beforeReconcile, if it is set, disturbs the operator.
+	// beforeReconcile, if it is set, is called before each reconcile.
 	beforeReconcile func()
 	// output is what the operator logs, at the highest verbosity.
 	output bytes.Buffer
 	logger klog.Logger
 }
 
-// newLiveDatabase returns a live database, which prepare has changed before its container starts.
+// newLiveDatabase returns a live Database. The functions in prepare change it before its container starts.
 func newLiveDatabase(t *testing.T, prepare ...func(*liveDatabase)) *liveDatabase {
 	t.Helper()
 	allowed, err := postgresql.ParseAllowedHosts([]string{"127.0.0.1"})
@@ -105,7 +105,7 @@ func (d *liveDatabase) operate(t *testing.T) {
 	}
 }
 
-// until operates until holds returns true.
+// until calls operate until holds returns true.
 func (d *liveDatabase) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	d.eventually(t, what, func() bool {
@@ -114,7 +114,8 @@ func (d *liveDatabase) until(t *testing.T, what string, holds func() bool) {
 	})
 }
 
-// client logs in as fast as it can with a content of the Secret, and writes a row in each session.
+// client logs in as fast as it can with the login in one version of the connection Secret, and writes a row in each
+// session.
 type client struct {
 	stop chan struct{}
 	done sync.WaitGroup
@@ -160,8 +161,9 @@ func (c *client) end(t *testing.T, who string) int {
 	return c.rows
 }
 
-// rotate requests a rotation, and returns the new Secret and the number of rows that clients have written. Clients of
-// the former generation run until the former login may end, and clients of the new one from the start.
+// rotate requests a rotation, and returns the new Secret and the number of rows that clients have written. A client
+// with the previous login runs until the previous login may end. A client with the new login runs from the time at
+// which the Secret has this login.
 func (d *liveDatabase) rotate(t *testing.T, n int) (secret *corev1.Secret, rows int) {
 	t.Helper()
 	former := d.fixture.secret()
@@ -192,7 +194,8 @@ func (d *liveDatabase) rotate(t *testing.T, n int) (secret *corev1.Secret, rows 
 	return secret, rows + fresh.end(t, "new")
 }
 
-// atMostTwo fails the test if more than two roles of the owner can log in.
+// atMostTwo fails the test if another role than the login in the connection Secret can log in, or if the owner does not
+// own the tables.
 func (d *liveDatabase) atMostTwo(t *testing.T) {
 	t.Helper()
 	secret := d.fixture.secret()
@@ -208,7 +211,7 @@ func (d *liveDatabase) atMostTwo(t *testing.T) {
 		t.Errorf("after the rotation, the logins are %s", logins)
 	}
 	if string(secret.Data[credentials.KeyUsername]) == credentials.Alternates("app")[0] {
-		return // a table that was just made by an alternate becomes the owner's with the next settings
+		return // the owner gets a new table of an alternate only with the next settings
 	}
 	owners := askIn(t, conn, "select string_agg(distinct tableowner::text, ' ') from pg_tables where tablename in "+
 		"('orders', 'made_by_alternate')")
@@ -238,7 +241,7 @@ func TestRotationsWithoutFailedLogin(t *testing.T) {
 				"alter role app in database app set work_mem = '7MB'"); err != nil {
 				t.Fatal(err)
 			}
-			// Settings of the owner whose text becomes a statement if it is quoted in one encoding and read in another.
+			// The text of these settings of the owner contains a statement if it is quoted in one encoding and read in another.
 			session := d.login(t)
 			for _, sql := range []string{
 				"alter role app set backslash_quote = on", "alter role app set client_encoding = 'SJIS'",
@@ -257,7 +260,7 @@ func TestRotationsWithoutFailedLogin(t *testing.T) {
 				d.liveServer.secret = secret
 				d.atMostTwo(t)
 				d.wants(t, "select current_setting('search_path') || ' ' || current_setting('work_mem')", `"$user", public 7MB`)
-				if n == 0 { // as with a pool of connections
+				if n == 0 { // as a connection pool does
 					session := d.login(t)
 					for _, sql := range []string{"discard all", "create table made_by_alternate (id int)"} {
 						if _, err := session.Exec(t.Context(), sql); err != nil {
@@ -275,7 +278,7 @@ func TestRotationsWithoutFailedLogin(t *testing.T) {
 	}
 }
 
-// killPrograms kills the programs that the script in the Pod runs, again and again.
+// killPrograms repeatedly kills the programs that the script in the Pod runs.
 func killPrograms(_ *testing.T, d *liveDatabase) (stop func()) {
 	ends, programs := make(chan struct{}), []string{
 		"psql", "sleep", "cat", "cp", "sed", "grep", "mv", "tr", "cut", "mkdir", "rm",
@@ -291,7 +294,7 @@ func killPrograms(_ *testing.T, d *liveDatabase) (stop func()) {
 			case <-ticks.C:
 				for _, process := range d.running.Processes() {
 					if slices.Contains(programs, process.Program) {
-						_ = syscall.Kill(process.ID, syscall.SIGKILL) // it may have ended
+						_ = syscall.Kill(process.ID, syscall.SIGKILL) // the process may have ended
 						break
 					}
 				}
@@ -304,7 +307,7 @@ func killPrograms(_ *testing.T, d *liveDatabase) (stop func()) {
 	}
 }
 
-// killOperator makes the response of each second write of the operator fail, after which another process goes on.
+// killOperator makes one request fail in every second reconcile, in a new process of the operator.
 func killOperator(_ *testing.T, d *liveDatabase) (stop func()) {
 	lost := apierrors.NewInternalError(errors.New("the operator was killed"))
 	n := 0

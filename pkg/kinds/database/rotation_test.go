@@ -17,7 +17,7 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// requested sets the annotation that asks for a rotation.
+// requested returns a change that sets the annotation that requests a rotation.
 func requested(value string) func(*v1alpha1.Database) {
 	return func(db *v1alpha1.Database) {
 		metav1.SetMetaDataAnnotation(&db.ObjectMeta, credentials.RotateAnnotation, value)
@@ -33,7 +33,8 @@ func (f fixture) loginsOf() string {
 	return strings.Join(words, " ")
 }
 
-// rotating returns a Database with a fake server and known users, whose login is requested to rotate.
+// rotating returns a Database for which a rotation is requested, its fake server, and the known users of its previous
+// login.
 func rotating(t *testing.T, changes ...func(*v1alpha1.Database)) (fixture, *fakeServer, *[]string) {
 	t.Helper()
 	var users []string
@@ -87,7 +88,7 @@ func TestRotationSteps(t *testing.T) {
 	}
 }
 
-// TestRotationSurvivesLostRequests loses each request of a rotation. Afterwards another process goes on.
+// TestRotationSurvivesLostRequests makes requests of a rotation fail. After each failure, a new process continues.
 func TestRotationSurvivesLostRequests(t *testing.T) {
 	lost := apierrors.NewInternalError(errors.New("the response was lost"))
 	for name, request := range map[string][2]string{

@@ -1,11 +1,11 @@
-# Runs PostgreSQL on the volume of a Database. It applies the settings in the mounted Secret before clients can connect,
-# and again whenever the Secret changes, without a restart if PostgreSQL does not need one. Its arguments are the
-# arguments of the server. Environment variables:
+# This script runs PostgreSQL on the volume of a Database. It applies the settings in the mounted Secret before clients
+# can connect, and again whenever the Secret changes. It restarts PostgreSQL only for a parameter that takes effect only
+# at a start. The arguments of the script are the arguments of the server. Environment variables:
 #
 #   PGDATA            directory of the data, below the root of the volume
 #   PGHOST            directory of the socket
 #   PGPORT            port
-#   PGSERVICEFILE     file that tells psql, run by hand, the database
+#   PGSERVICEFILE     file with the database for psql that a user runs
 #   SETTINGS          directory of the Secret, whose files have no line break at the end. The kubelet replaces the link
 #                     ..data in it, so that all files change at once:
 #     revision          identifies the content of the other files
@@ -13,22 +13,23 @@
 #     owner             role that owns the database
 #     attributes        attributes of the owner, in SQL
 #     owner.login       whether the owner can log in: Password (with owner.password), Keep (as before) or None
-#     alternate1        role that is a member of the owner and acts as it; with alternate1.login as for the owner
-#     alternate2        the same
+#     alternate1        role that is a member of the owner and acts as the owner; alternate1.login is like owner.login
+#     alternate2        another such role
 #     parameters        parameters of the server, a line NAME=VALUE for each
 #     updatePolicy      Automatic, or Manual: do not restart the server for a parameter
 #   STATE             directory, in memory, for a copy of the settings
 #   TERMINATION_LOG   file for the message that the operator shows if this script fails
 #
-# The parameters windlass.revision and windlass.problem tell clients which settings the server has, and what is wrong.
+# The parameters windlass.revision and windlass.problem tell clients which settings the server has, and which it could
+# not apply.
 set -eu
 umask 077
-unset PGSERVICE # this script connects to the database that it names
+unset PGSERVICE # this script names the database of each connection
 trap 'exit 1' INT TERM
 
-started=$PGDATA/windlass.started   # the parameters with which the server has started last
-accepted=$PGDATA/windlass.accepted # these, with the parameters that it has reloaded since
-failed=$PGDATA/windlass.failed     # the parameters with which it did not start
+started=$PGDATA/windlass.started   # the parameters of the last successful start
+accepted=$PGDATA/windlass.accepted # the parameters of the last successful start or reload
+failed=$PGDATA/windlass.failed     # the parameters with which the server did not start
 copy=$STATE/settings
 readonly started accepted failed copy
 
@@ -55,7 +56,8 @@ make_directory() {
   sync "$(dirname "$PGDATA")"
 }
 
-# take copies the settings, and reads them into variables. It fails if the kubelet replaces them meanwhile.
+# take copies the settings, and reads them into variables. It fails if the kubelet replaces the settings at the same
+# time.
 take() {
   rm -rf "$copy" && mkdir "$copy" || return 1
   taken=$(cat "$SETTINGS/revision") || return 1
@@ -67,15 +69,15 @@ take() {
   printf '[windlass]\ndbname=%s\n' "$database" >"$PGSERVICEFILE"
 }
 
-# note_problem adds a sentence to the problems that the operator shows. It must not contain secrets.
+# note_problem adds a sentence to the problems that the operator shows. The sentence must not contain secrets.
 note_problem() {
   echo "$1" >&2
   problem=${problem:+$problem }$1
 }
 
 # start_without_network starts the server without network access, and copies its log to a file. If the server does not
-# start, it sets why to its last FATAL or PANIC message, and fails. It skips "the database system is starting up" and
-# the like, with which a starting server rejects connections.
+# start, start_without_network sets why to the last FATAL or PANIC message of the server, and fails. It ignores messages
+# such as "the database system is starting up", with which a starting server rejects connections.
 start_without_network() {
   log=$PGHOST/start.log
   rm -f "$log" "$log.pipe"
@@ -87,7 +89,7 @@ start_without_network() {
   trap 'kill -INT "$server" 2>/dev/null && wait "$server"' EXIT
   silent=0
   until pg_isready --quiet --username=postgres --dbname=postgres; do
-    [ $? = 1 ] || silent=$((silent + 1)) # 1 means that the server recovers
+    [ $? = 1 ] || silent=$((silent + 1)) # pg_isready returns 1 while the server recovers
     if [ "$silent" -gt 600 ]; then
       stop_without_network || true
       why="it does not respond at its socket"
@@ -104,8 +106,8 @@ start_without_network() {
   done
 }
 
-# end_copying waits up to 2 s for the copy of the log. A process that the server has left behind could
-# hold the pipe open for longer.
+# end_copying waits up to 2 s for the copy of the log. A process of the server that has not ended could keep the pipe
+# open for longer.
 end_copying() {
   for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     kill -0 "$copying" 2>/dev/null || return 0
@@ -123,9 +125,10 @@ stop_without_network() {
   rm -f "$log" "$log.pipe"
 }
 
-# ask runs psql as the superuser, through the socket. It overrides settings of the server and of the database, which
-# its owner can change, that could change the result or make a statement fail. The name of the database is in an
-# environment variable, because psql could interpret an argument as more than a name.
+# ask runs psql as the superuser, through the socket. Its first argument is the name of the database, and the others are
+# arguments of psql. It overrides settings that could change the result or make a statement fail, because the owner of
+# the database can change such settings. The name of the database is in an environment variable, because psql could
+# interpret an argument as a connection string.
 ask() {
   asked=$1
   shift
@@ -140,7 +143,7 @@ ask() {
 
 # start starts the server without network access, applies the settings, and starts the server again with network access.
 # If the server does not start with the new parameters, start uses the parameters of the last start. If the settings
-# cannot be applied to a server that has run before, the server runs with the former settings.
+# cannot be applied to a server that has run before, the server runs with the previous settings.
 start() {
   lock_timeout=10s
   rm -f "$STATE/looked" # without this file, the liveness probe succeeds
@@ -168,7 +171,7 @@ stop() {
   while kill -0 "$server" 2>/dev/null; do wait "$server" || true; done
 }
 
-# apply brings the running server to the settings that take has read. It fails if it has to be tried again.
+# apply applies the settings that take has read to the running server. It fails if the script must call it again.
 apply() {
   lock_timeout=5s
   choose_parameters || return 1
@@ -181,7 +184,7 @@ apply() {
     note_problem "PostgreSQL does not apply $refused; its log says why."
     configure && reload || return 1
   fi
-  record_reload $pending || return 1 # the names have no spaces
+  record_reload $pending || return 1 # not quoted, because the names have no spaces
   if [ -n "$pending" ] && [ "$policy" = Automatic ] && [ -z "$again" ] && ! cmp -s "$STATE/parameters" "$started"; then
     echo "Restarting PostgreSQL, because a parameter takes effect only at a start."
     stop
@@ -202,10 +205,10 @@ exec 9>"$(dirname "$PGDATA")/lock"
 [ -e "$PGDATA/PG_VERSION" ] || make_directory
 held=$(cat "$PGDATA/PG_VERSION")
 [ "$held" = "$major" ] || fail "The volume has data of PostgreSQL $held, which PostgreSQL $major of this image cannot read. Give the Database an image of version $held."
-chmod 0700 "$PGDATA" # the kubelet makes it group-writable when it mounts the volume, because of fsGroup
+chmod 0700 "$PGDATA" # because of fsGroup, the kubelet makes the directory group-writable when it mounts the volume
 printf 'local all all trust\nhost all all all scram-sha-256\n' >"$PGDATA/pg_hba.conf"
 
-rm -f "$failed" # each container tries once
+rm -f "$failed" # each container tries these parameters once
 tried=0
 until take && choose_parameters; do
   tried=$((tried + 1))
@@ -224,7 +227,7 @@ while kill -0 "$server" 2>/dev/null; do
   [ "$wait" = 0 ] || wait=$((wait - 1))
   now=
   IFS= read -r now 2>/dev/null <"$SETTINGS/revision" || true
-  printf '%s' "$now" 2>/dev/null >"$STATE/looked" || true # for the liveness probe
+  printf '%s' "$now" 2>/dev/null >"$STATE/looked" || true # the liveness probe reads this file
   if [ -n "$now" ] && [ "$now" != "$applied" ] && [ "$wait" = 0 ] &&
     pg_isready --quiet --username=postgres --dbname=postgres && take; then
     if apply "$@"; then applied=$revision; else wait=5; fi

@@ -265,7 +265,7 @@ func TestRefusedParametersKeepFormerValues(t *testing.T) {
 	s.wants(t, running, "5MB319MB")
 	s.wants(t, startTime, started)
 
-	s.running.Kill() // and it still starts
+	s.running.Kill() // the server must start after a crash
 	s.launch(t)
 	s.awaitReady(t)
 	s.wants(t, running, "5MB319MB")

@@ -26,17 +26,17 @@ const (
 	keyCurrent = "currentLogin"
 )
 
-// changedAnnotation on the settings Secret is the time of the last change of the settings, as in RFC 3339.
+// changedAnnotation on the settings Secret is the time of the last change of the settings, in the format of RFC 3339.
 const changedAnnotation = "windlass.dev/settings-changed-at"
 
-// settingsSuffix is what the name of the settings Secret has in addition to the name of its Database.
+// settingsSuffix follows the name of the Database in the name of its settings Secret.
 const settingsSuffix = "-settings"
 
 // settingsName returns the name of the settings Secret.
 func settingsName(db *v1alpha1.Database) string { return db.Name + settingsSuffix }
 
-// desiredSettings returns the settings Secret: what the server in the Pod brings itself to. An existing Secret with the
-// same settings keeps its revision and its time: see keepRevision.
+// desiredSettings returns the settings Secret, which the script in the Pod applies to the server. An existing Secret
+// with the same settings keeps its revision and its time: see keepRevision.
 func desiredSettings(db *v1alpha1.Database, of logins, now time.Time) *corev1.Secret {
 	meta := metaOf(db)
 	meta.Annotations = map[string]string{changedAnnotation: now.UTC().Format(time.RFC3339)}
@@ -72,12 +72,12 @@ func updatePolicyOf(db *v1alpha1.Database) v1alpha1.UpdatePolicy {
 // newRevision returns a random identifier, which reveals nothing about the settings.
 func newRevision() string {
 	random := make([]byte, 8)
-	_, _ = rand.Read(random) // it never returns an error, according to its documentation
+	_, _ = rand.Read(random) // rand.Read never returns an error, as its documentation says
 	return hex.EncodeToString(random)
 }
 
-// keepRevision keeps the revision of a settings Secret whose settings do not change, and the time that the operator has
-// recorded.
+// keepRevision keeps the revision of a settings Secret whose settings do not change, and the time of the last change
+// that the operator has recorded.
 func keepRevision(want, live *corev1.Secret) {
 	revision := live.Data[keyRevision]
 	if len(revision) == 0 {
@@ -100,8 +100,8 @@ func revisionOf(settings *corev1.Secret) string { return string(settings.Data[ke
 // maxSkew is how far in the future the time of the last change may be, because of the clock of another replica.
 const maxSkew = time.Minute
 
-// changedAt returns the time of the last change of the settings. Without a valid annotation, and for a time in the
-// future, which a user may have set, it returns the creation of the Secret.
+// changedAt returns the time of the last change of the settings. If the annotation is not valid, or is in the future
+// because a user has set it, changedAt returns the creation time of the Secret.
 func changedAt(settings *corev1.Secret, now time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339, settings.Annotations[changedAnnotation])
 	if err != nil || at.After(now.Add(maxSkew)) {

@@ -29,8 +29,8 @@ func setBlocked(db *v1alpha1.Database, err error) {
 	controller.Blocked(err).SetOn(db)
 }
 
-// setProgress sets the status from the children. It returns the time after which the status can change
-// without an event, or 0.
+// setProgress sets the status from the children. It returns the time until the status can change without an event, or
+// 0.
 func setProgress(p *scope, now time.Time) time.Duration {
 	summary, requeueAfter := summaryOf(p.db, p.statefulSet, p.pod, p.claim, now)
 	if p.absence != nil && summary.Reason == messageStarting.Reason {
@@ -65,7 +65,8 @@ func growth(claim *corev1.PersistentVolumeClaim) *controller.Note {
 }
 
 // phaseOf returns the phase of a Database with this Summary. A Database whose Pod cannot be scheduled is Deploying,
-// because a node may be added. So is a Database whose Pod waits for an init container, which may end.
+// because a node may be added. A Database whose Pod waits for an init container is Deploying too, because the init
+// container may end.
 func phaseOf(s controller.Summary) v1alpha1.DatabasePhase {
 	switch {
 	case s.State == controller.StateReady:
@@ -142,8 +143,8 @@ func isStuck(db *v1alpha1.Database, pod *corev1.Pod, now time.Time) bool {
 	return pods.BlockedStart(status) != "" || status.LastTerminationState.Terminated != nil && isCrashing(db, status)
 }
 
-// isCrashing reports whether a container crashes again and again. While it runs between two crashes, it
-// counts as crashing if the condition Ready of the Database still has pods.ReasonCrashing because of this container.
+// isCrashing reports whether a container crashes again and again. A container that runs between two crashes counts as
+// crashing if the condition Ready of the Database still has pods.ReasonCrashing because of this container.
 func isCrashing(db *v1alpha1.Database, status corev1.ContainerStatus) bool {
 	if waiting := status.State.Waiting; waiting != nil {
 		return waiting.Reason == pods.ReasonCrashing

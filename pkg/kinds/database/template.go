@@ -30,7 +30,8 @@ func annotationsOfPod(db *v1alpha1.Database) map[string]string {
 	return map[string]string{restartAnnotation: hex.EncodeToString(sum[:])[:digestLength]}
 }
 
-// operatorFields removes the labels, the script and the probes of the Pod.
+// operatorFields removes the fields of a Pod template that another version of the operator can set to other values: the
+// labels, the command, the hooks and the probes.
 var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
 	template.Labels = nil
 	if c := pods.Container(template, containerName); c != nil {
@@ -44,8 +45,8 @@ var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) 
 // of the previous script: otherwise `make test-upgrade` fails.
 var previousScripts []string
 
-// isOurs reports whether this or a previous version of the operator can have set the operator fields of the template in
-// the record of a StatefulSet, which users can write. set is the desired StatefulSet.
+// isOurs reports whether this or a previous version of the operator can have set the operator fields of last, the
+// template in the record of a StatefulSet. Users can write the record. set is the desired StatefulSet.
 func isOurs(last *corev1.PodTemplateSpec, set *appsv1.StatefulSet) bool {
 	is, want := pods.Container(last, containerName), pods.Container(&set.Spec.Template, containerName)
 	if is == nil || want == nil || len(is.Command) != len(want.Command) {
@@ -80,8 +81,8 @@ func keepTemplate(db *v1alpha1.Database, desired, live *appsv1.StatefulSet) {
 	operatorFields.Keep(&desired.Spec.Template, last)
 }
 
-// setAside keeps the fields of the last template that wait for a restart. Users can write the record that last comes
-// from, but these fields are theirs anyway.
+// setAside keeps the image and the resources of the last template until a restart. Users can write the record that has
+// the last template, but they may choose the image and the resources anyway.
 func setAside(desired, last *corev1.PodTemplateSpec) {
 	c, before := pods.Container(desired, containerName), pods.Container(last, containerName)
 	if c != nil && before != nil {
@@ -110,8 +111,8 @@ const (
 
 // pendingFields returns the fields of the spec that the operator has not applied yet, because they wait for a restart.
 // set is the StatefulSet after the operator has applied it. pendingFields compares the spec with the record of set,
-// and not with its template, in which an admission plugin may have changed the image or the resources. Without a valid
-// record, keepTemplate has kept nothing of the last template, so that nothing waits.
+// because an admission plugin may have changed the image or the resources in the template of set. Without a valid
+// record, keepTemplate keeps no field of the last template, so no field waits.
 func pendingFields(db *v1alpha1.Database, image string, set *appsv1.StatefulSet) (fields []string) {
 	last, known := pods.LastTemplate(set)
 	want, is := desiredContainer(db, image), pods.Container(last, containerName)

@@ -1,5 +1,5 @@
-// Package credentials defines the connection Secret with which a client connects to a PostgreSQL database:
-// it names the keys of the Secret, and builds and parses it.
+// Package credentials defines the connection Secret with which a client connects to a PostgreSQL database. The package
+// names the keys of the Secret, builds and parses the Secret, and decides when its login is rotated.
 package credentials
 
 import (
@@ -36,10 +36,10 @@ var Variables = []struct{ Name, Key string }{
 	{"PGUSER", KeyUsername}, {"PGPASSWORD", KeyPassword}, {"PGSSLMODE", KeyTLSMode},
 }
 
-// Suffix is what the name of the connection Secret has in addition to the name of its database.
+// Suffix follows the name of the Database or ExternalDatabase in the name of its connection Secret.
 const Suffix = "-credentials"
 
-// Name returns the name of the connection Secret of a database.
+// Name returns the name of the connection Secret of the Database or ExternalDatabase with the given name.
 func Name(database string) string { return database + Suffix }
 
 // randomBytes is the number of random bytes of a password. They are encoded as 32 characters.
@@ -48,7 +48,7 @@ const randomBytes = 24
 // NewPassword returns a new random password: 32 letters, digits, '-' and '_'.
 func NewPassword() string {
 	random := make([]byte, randomBytes)
-	_, _ = rand.Read(random) // it never returns an error, according to its documentation
+	_, _ = rand.Read(random) // rand.Read never returns an error, as its documentation says
 	return base64.RawURLEncoding.EncodeToString(random)
 }
 

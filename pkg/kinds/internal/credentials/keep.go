@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SetRecord sets the annotations of a connection Secret about rotations. It removes those that the Record lacks.
+// SetRecord sets the annotations of a connection Secret about rotations. It removes an annotation for which the Record
+// has no value.
 func SetRecord(secret *corev1.Secret, r Record) {
 	set := func(name, value string) {
 		if value == "" {
@@ -26,8 +27,9 @@ func SetRecord(secret *corev1.Secret, r Record) {
 }
 
 // Keep returns a function that copies the login, the password and the record of the last rotation from an existing
-// Secret to its desired state, whoever has set them. If live names neither the owner nor an alternate login, want keeps
-// its login. An implausible time of the last rotation becomes now: see RecordOf. A rotation does not use this function.
+// Secret to its desired state, no matter which client has set them. If live names neither the owner nor an alternate
+// login, want keeps its login. An implausible time of the last rotation becomes now: see RecordOf. A rotation does not
+// use this function.
 func Keep(owner string, now time.Time) func(want, live *corev1.Secret) {
 	return func(want, live *corev1.Secret) {
 		SetRecord(want, RecordOf(live, now))

@@ -17,13 +17,14 @@ const defaultPort = "5432"
 // their regions.
 const maxSetting, maxCA = 4 << 10, 192 << 10
 
-// connectionKeys are the keys of a connection that uri has too.
+// connectionKeys are the keys whose values uri contains too.
 var connectionKeys = []string{KeyHost, KeyPort, KeyUsername, KeyPassword, KeyDatabase, KeyTLSMode}
 
-// Parse reads the data of a connection Secret: either the key uri, or the keys host, port, username, password, dbname
-// and sslmode; and the key ca. A key beside uri must have the value that uri has: otherwise a password that somebody
-// stored would go to a server that somebody else added. Unlike libpq, Parse reads no file and no environment variable.
-// Its errors say what to change, and do not contain the password.
+// Parse reads the data of a connection Secret. The connection is in the key uri, or in the keys host, port, username,
+// password, dbname and sslmode. The key ca is optional. If uri and another key contain the same setting, both values
+// must be equal. Otherwise, the operator could send a password that one user stored to a server that another user
+// added. Unlike libpq, Parse reads no file and no environment variable. The errors of Parse say what to change, and do
+// not contain the password.
 func Parse(data map[string][]byte) (postgresql.Settings, error) {
 	if err := checkSizes(data); err != nil {
 		return postgresql.Settings{}, err

@@ -150,14 +150,14 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseRejectsURIThatOtherKeysComplete has Secrets whose keys are of two connections, as after an apply of a Secret
-// with other keys than the stored Secret.
+// TestParseRejectsURIThatOtherKeysComplete has Secrets whose keys describe two connections. Such a Secret can result
+// from an apply with other keys than the stored Secret has.
 func TestParseRejectsURIThatOtherKeysComplete(t *testing.T) {
 	stored := map[string]string{"host": "db.example.com", "username": "admin", "password": "secret"}
 	const same = "postgresql://admin:secret@db.example.com"
 	for name, c := range map[string]struct {
 		data map[string]string
-		key  string // that disagrees; empty for none
+		key  string // the key that disagrees with uri; empty for none
 	}{
 		"the same connection":     {map[string]string{"uri": same}, ""},
 		"a default port":          {map[string]string{"uri": same, "port": "5432"}, ""},

@@ -14,7 +14,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 )
 
-// Recheck is the shortest time until a rotation goes on.
+// Recheck is the shortest time until the next step of a rotation.
 const Recheck = time.Second
 
 // Rotation is the state of a rotation in one reconcile.
@@ -25,27 +25,27 @@ type Rotation struct {
 	Previous string
 	// WaitingFor says what the rotation waits for, or is "".
 	WaitingFor string
-	// RequeueAfter is when the rotation has to go on. Zero means that no time is known.
+	// RequeueAfter is the time until the next step of the rotation. Zero means that the time is not known.
 	RequeueAfter time.Duration
 }
 
-// Step is what a reconcile does about a rotation.
+// Step is what a reconcile must do for a rotation.
 type Step int
 
 // Steps of a rotation.
 const (
 	// Rest means that there is nothing to do, or that the rotation waits.
 	Rest Step = iota
-	// Retire means that the previous login must not be able to log in any more.
+	// Retire means that the previous login must be made unable to log in.
 	Retire
-	// Rotate means that clients get the other login.
+	// Rotate means that clients must get the other login with a new password.
 	Rotate
 )
 
-// Step returns what a reconcile does, and sets what the rotation waits for, and when it goes on. previous reports
-// whether the login that is not in the Secret can still log in. users returns the known users of the previous login:
-// see Users. Step calls users only when the grace period has ended, and the next check of the users is after at most
-// resync. While the previous login can log in, no rotation begins, so that there are at most two logins.
+// Step returns what a reconcile must do, and sets WaitingFor and RequeueAfter. previous is true if the login that is
+// not in the Secret can still log in. users returns the known users of the previous login: see Users. Step calls users
+// only after the end of the grace period, and then sets RequeueAfter to at most resync. While the previous login can
+// log in, no rotation begins, so that at most two logins exist.
 func (r *Rotation) Step(previous bool, users func() []string, now time.Time, resync time.Duration) Step {
 	r.WaitingFor, r.RequeueAfter = "", 0
 	if ends := r.Schedule.Retires(r.Record); previous && now.Before(ends) {
@@ -84,9 +84,9 @@ func named(users []string) string {
 func graceUntil(end time.Time) string { return messageGrace.With(end.UTC().Format(time.RFC3339)) }
 
 // Confirm reads the owner and its connection Secret from the API server. It returns an error if the owner is being
-// deleted, if the schedule has changed, or if the Secret differs from the cached one. A process that has just started
-// could otherwise retire or replace the login to which another process has moved the clients, or rotate for a request
-// that was withdrawn.
+// deleted, if the schedule has changed, or if the Secret differs from the cached one. Without these checks, a process
+// with an outdated cache could retire or replace the login that another process has stored in the Secret, or rotate for
+// a request that was withdrawn.
 func (r *Rotation) Confirm(
 	ctx context.Context, owner children.Owner, secrets children.Type[*corev1.Secret], cached *corev1.Secret,
 ) error {
@@ -147,8 +147,8 @@ func (r *Rotation) Status(spec *v1alpha1.CredentialsSpec, owner, login string) *
 	return status
 }
 
-// Again returns when the rotation has to go on, at least Recheck, or 0 if the resync is soon enough. The time of the
-// resync varies by 10 %.
+// Again returns the time until the next step of the rotation, at least Recheck, or 0 if the resync is early enough. The
+// time of the resync varies by 10 %.
 func (r *Rotation) Again(resync time.Duration) time.Duration {
 	if r.RequeueAfter == 0 || r.RequeueAfter > resync+resync/10 {
 		return 0

@@ -11,7 +11,7 @@ import (
 func TestStepOfRotation(t *testing.T) {
 	users := []string{"App a", "App b", "App c", "App d", "App e", "App f"}
 	for name, c := range map[string]struct {
-		rotated    time.Duration // how long ago; 0 for never
+		rotated    time.Duration // how long ago the last rotation was; 0 for never
 		previous   bool
 		users      []string
 		request    string

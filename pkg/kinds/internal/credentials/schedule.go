@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// RotateAnnotation on an object asks for a rotation each time its value changes to another value that is not empty.
-	// On the connection Secret, it has the last value that was carried out, as Request returns it.
+	// RotateAnnotation on an object requests a rotation each time its value changes to another value that is not empty. On
+	// the connection Secret, RotateAnnotation has the last request that was carried out, as the function Request returns
+	// it.
 	RotateAnnotation = controller.AnnotationDomain + "/rotate-credentials"
 	// RotatedAtAnnotation on the connection Secret is the time of the last rotation, in UTC and the format of RFC 3339.
 	RotatedAtAnnotation = controller.AnnotationDomain + "/credentials-rotated-at"
@@ -28,7 +29,8 @@ const (
 const maxLogin = 63
 
 // LoginIn returns the login in a connection Secret. If the Secret names neither the owner nor an alternate login,
-// LoginIn returns recorded or, if recorded is neither of them, the owner. secret may be nil.
+// LoginIn returns recorded. If recorded is neither the owner nor an alternate login, LoginIn returns the owner. secret
+// may be nil.
 func LoginIn(secret *corev1.Secret, owner, recorded string) string {
 	if secret != nil {
 		if login := string(secret.Data[KeyUsername]); isLogin(owner, login) {
@@ -48,9 +50,10 @@ func isLogin(owner, login string) bool {
 // suffixes are the ends of the names of alternate logins.
 var suffixes = []string{"-login1", "-login2"}
 
-// Alternates returns the names of the two logins that take turns from the first rotation on: the owner followed by
-// -login1 and -login2. It shortens the owner at the boundary of a character so that a name has at most 63 bytes. They
-// are members of the owner and act as it. Neither can change the password of the other, as the owner could.
+// Alternates returns the names of the two alternate logins: the owner followed by -login1 and -login2. From the first
+// rotation on, each rotation changes from one of them to the other. Alternates shortens the owner at the boundary of a
+// character, so that a name has at most 63 bytes. Alternate logins are members of the owner, and act as the owner. They
+// can change the password of the owner, but not the password of each other, so the owner is not the login again.
 func Alternates(owner string) []string {
 	names := make([]string, 0, len(suffixes))
 	for _, suffix := range suffixes {
@@ -77,9 +80,9 @@ func Next(owner, login string) string {
 
 // Schedule says when credentials are rotated.
 type Schedule struct {
-	// Every is the time between two rotations. Zero means that only Request asks for a rotation.
+	// Every is the time between two rotations. Zero means that only Request requests a rotation.
 	Every time.Duration
-	// Grace is the minimum time for which the former login works after a rotation.
+	// Grace is the minimum time for which the previous login works after a rotation.
 	Grace time.Duration
 	// Request is the request of RotateAnnotation, as the function Request returns it. Empty means no request.
 	Request string
@@ -136,12 +139,12 @@ type Record struct {
 }
 
 // RecordOf returns the Record in a connection Secret. A time of the last rotation that cannot be parsed, or that is
-// more than an hour after now, counts as now, because the former login then keeps its grace period, and no other
-// rotation begins early. Keep stores that time, so that it does not move on.
+// more than an hour after now, counts as now. The previous login then keeps its grace period, and the next rotation
+// does not begin early. Keep stores this time, so that later reconciles read the same time.
 func RecordOf(secret *corev1.Secret, now time.Time) Record {
 	r := Record{Created: secret.CreationTimestamp.Time, Request: secret.Annotations[RotateAnnotation]}
 	if len(r.Request) > len(digestPrefix)+hex.EncodedLen(sha256.Size) {
-		r.Request = Request(r.Request) // a user has edited it: as it is, the Secret and its record could become too large
+		r.Request = Request(r.Request) // a user has edited it, and a long value could exceed the size limits
 	}
 	if secret.Annotations[RotatedAtAnnotation] == "" {
 		return r
@@ -154,12 +157,13 @@ func RecordOf(secret *corev1.Secret, now time.Time) Record {
 	return r
 }
 
-// RotatedAt returns the time in RotatedAtAnnotation. It returns an error if the annotation is missing or no time.
+// RotatedAt returns the time in RotatedAtAnnotation. It returns an error if the annotation is missing, or is not a
+// time.
 func RotatedAt(secret *corev1.Secret) (time.Time, error) {
 	return time.Parse(time.RFC3339, secret.Annotations[RotatedAtAnnotation])
 }
 
-// Next returns when the next rotation is due. ok is false if no time is set for it.
+// Next returns when the next rotation is due. ok is false if only a request causes rotations.
 func (s Schedule) Next(r Record) (at time.Time, ok bool) {
 	from := r.Rotated
 	if from.IsZero() {
@@ -177,7 +181,7 @@ func (s Schedule) Due(r Record, now time.Time) bool {
 	return ok && !now.Before(at)
 }
 
-// Retires returns when the grace period of the former login ends. It returns the zero time if there was no rotation.
+// Retires returns when the grace period of the previous login ends. It returns the zero time if there was no rotation.
 func (s Schedule) Retires(r Record) time.Time {
 	if r.Rotated.IsZero() {
 		return time.Time{}
@@ -185,12 +189,12 @@ func (s Schedule) Retires(r Record) time.Time {
 	return r.Rotated.Add(s.Grace)
 }
 
-// usersRecheck is the shortest time between two checks of the users of a former login.
+// usersRecheck is the shortest time between two checks of the users of a previous login.
 const usersRecheck = 5 * time.Second
 
-// UsersRecheck returns when to check the users of a former login again: after a tenth of the time since the end of the
-// grace period, but after at least 5 seconds and at most longest. An App whose rollout does not finish therefore causes
-// few reconciles.
+// UsersRecheck returns the time until the next check of the users of a previous login: a tenth of the time since the
+// end of the grace period, but at least 5 seconds and at most longest. An App whose rollout does not finish therefore
+// causes few reconciles.
 func (s Schedule) UsersRecheck(r Record, now time.Time, longest time.Duration) time.Duration {
 	ended := s.Retires(r)
 	if ended.IsZero() {
@@ -199,6 +203,7 @@ func (s Schedule) UsersRecheck(r Record, now time.Time, longest time.Duration) t
 	return min(max(now.Sub(ended)/10, usersRecheck), longest)
 }
 
-// Users returns the names of the objects that still use a former content of a connection Secret, for example "App web".
-// If this is not known yet, it says what it waits for. It returns nothing if no known object uses a former content.
+// Users is a function that returns the names of the objects that still use a previous content of a connection Secret,
+// for example "App web". If the users are not known yet, the function returns what it waits for. It returns nothing if
+// no known object uses a previous content.
 type Users func(secret *corev1.Secret) []string

@@ -2,7 +2,8 @@ package credentials
 
 import "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 
-// Recorded returns the login in a status or, if it has none of the logins of the owner, the owner. status may be nil.
+// Recorded returns the login in a status. If the status has none of the logins of the owner, Recorded returns the
+// owner. status may be nil.
 func Recorded(owner string, status *v1alpha1.CredentialsStatus) string {
 	if status == nil {
 		return owner
@@ -10,8 +11,8 @@ func Recorded(owner string, status *v1alpha1.CredentialsStatus) string {
 	return LoginIn(nil, owner, status.Username)
 }
 
-// NewRecord returns the Record of a connection Secret that is created with a new password: a request for a rotation
-// counts as carried out. status may be nil.
+// NewRecord returns the Record of a connection Secret that is created with a new password. The new password counts as
+// carrying out the request for a rotation in schedule. status may be nil.
 func NewRecord(status *v1alpha1.CredentialsStatus, schedule Schedule) Record {
 	record := Record{Request: schedule.Request}
 	if status != nil && status.LastRotationTime != nil {

@@ -15,7 +15,7 @@ func NamesServer(data map[string][]byte, s postgresql.Settings) bool {
 }
 
 // HasPassword reports whether the data of a connection Secret has a password, alone or in uri, even if Parse rejects
-// the data. No data has the password "".
+// the data. It returns false if password is empty.
 func HasPassword(data map[string][]byte, password string) bool {
 	if password == "" {
 		return false

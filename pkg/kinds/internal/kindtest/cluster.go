@@ -1,5 +1,5 @@
-// Package kindtest tests kinds on fake clientsets: a Cluster has the clientsets and the caches of one
-// process, and a Fixture reconciles one object of a kind in it.
+// Package kindtest tests kinds on fake clientsets: a Cluster has the clientsets and the caches of one process, and a
+// Fixture reconciles one object of a kind in a Cluster.
 package kindtest
 
 import (
@@ -100,7 +100,7 @@ func (c *Cluster) add(object runtime.Object, n int) {
 	}
 }
 
-// Restart replaces the caches with empty caches, as in a process that starts.
+// Restart replaces the caches with empty caches, like those of a process that starts.
 func (c *Cluster) Restart() {
 	c.Cluster = kinds.Cluster{
 		Cluster: cluster.Cluster{

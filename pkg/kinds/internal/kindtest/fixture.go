@@ -21,7 +21,7 @@ type Fixture[T controller.Object] struct {
 	*Cluster
 	// Key is the key of the object.
 	Key controller.Key
-	// Pipeline is the pipeline of the kind. It remembers earlier reconciles, as in a process that runs.
+	// Pipeline is the pipeline of the kind. It remembers previous reconciles until Restart.
 	Pipeline *controller.Pipeline[T]
 
 	declare Declare[T]
@@ -39,7 +39,7 @@ func New[T controller.Object](t testing.TB, declare Declare[T], object T, others
 	return f
 }
 
-// Restart simulates a restart of the process: the caches are empty, and no earlier reconcile is remembered.
+// Restart simulates a restart of the process: the caches are empty, and no previous reconcile is remembered.
 func (f *Fixture[T]) Restart() {
 	f.T.Helper()
 	f.Cluster.Restart()

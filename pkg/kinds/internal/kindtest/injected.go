@@ -12,7 +12,7 @@ import (
 // Injected is a Pod that does not run because of a container that an admission webhook has added.
 type Injected struct {
 	Status corev1.PodStatus
-	// Reason, Problem and Words are the problem, as package pods has it.
+	// Reason, Problem and Words are the problem that package pods must find.
 	Reason, Problem, Words string
 }
 
@@ -39,7 +39,7 @@ func (m maker) ended(code int32, message string) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: ended}
 }
 
-// crashes returns the status of a container that crashes again and again.
+// crashes returns the status of a container that crashes repeatedly.
 func (m maker) crashes(name string) corev1.ContainerStatus {
 	status := m.waits(name, injectedImage, "CrashLoopBackOff", "back-off 5m0s restarting failed container")
 	status.LastTerminationState, status.RestartCount = m.ended(1, "iptables\nno permission\n"), 4
@@ -72,8 +72,8 @@ func problemOf(name, image, clause string) string {
 		"container or to exclude this Pod"
 }
 
-// InjectedPods returns Pods with injected containers, by a description. own is the container that the kind creates, and
-// now is the time of the test.
+// InjectedPods returns Pods with injected containers. The keys describe the Pods. own is the container that the kind
+// creates, and now is the time of the test.
 func InjectedPods(own string, now time.Time) map[string]Injected {
 	const (
 		log     = "The last line of its log: no permission"

@@ -30,7 +30,7 @@ func Track(object metav1.Object) {
 	object.SetAnnotations(annotations)
 }
 
-// Tracked returns the labels and annotations of Track that other stored objects have, too.
+// Tracked returns the labels and annotations of Track that other stored objects than the object of the Fixture have.
 func (f *Fixture[T]) Tracked() (found []string) {
 	f.T.Helper()
 	for _, kind := range slices.Concat(builtIn, own) {
