@@ -20,12 +20,12 @@ import (
 // the event of its creation is lost.
 const missingRecheck = 5 * time.Second
 
-// connections reads connection Secrets, and remembers the settings in the last version of each to which an
-// ExternalDatabase refers, within maxKept.
+// connections reads connection Secrets. It remembers the settings in the last version of each Secret to which an
+// ExternalDatabase refers, within the limit maxKept.
 type connections struct {
-	known   func(namespace, name string) (controller.Versioned, error) // from the caches
+	known   func(namespace, name string) (controller.Versioned, error) // reads a Secret from the caches
 	secrets coreclient.SecretsGetter
-	// referrers are the ExternalDatabases by their connection Secret.
+	// referrers finds the ExternalDatabases that refer to a connection Secret.
 	referrers references.Index
 
 	mu   sync.Mutex
@@ -67,13 +67,13 @@ func (c *connections) get(ctx context.Context, key controller.Key) (postgresql.S
 	return read.settings, read.err
 }
 
-// maxKept limits the certificates that are kept for the Secrets of a namespace, in bytes. Each reconcile
-// reads a Secret that is not kept, and Finalize cannot use such a Secret after its deletion.
+// maxKept limits the size of the certificates that connections remembers for the Secrets of a namespace, in bytes. If a
+// Secret is not remembered, each reconcile reads it from the API server, and Finalize cannot use it after its deletion.
 const maxKept = 1 << 20
 
-// keep remembers the content of a Secret. It forgets the Secrets to which no ExternalDatabase refers any more. Until
-// then, Finalize may need a Secret. If the certificates of the namespace exceed maxKept, keep forgets other Secrets of
-// the namespace.
+// keep remembers the content of a Secret. It forgets the Secrets to which no ExternalDatabase refers, because no
+// Finalize needs them any more. If the certificates of the namespace exceed maxKept, keep forgets other Secrets of the
+// namespace.
 func (c *connections) keep(key controller.Key, read connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *connections) keep(key controller.Key, read connection) {
 	}
 }
 
-// last returns the content of a Secret as it was last read, and false if it is not kept.
+// last returns the content of a Secret as it was last read. The second result is false if no content is remembered.
 func (c *connections) last(key controller.Key) (connection, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// desiredSecret returns the Secret of the owner, with the host, port, sslmode and ca of admin. An existing
-// Secret keeps its own login and password, unless they are rotated: see credentials.Keep.
+// desiredSecret returns the Secret of the owner, with the host, port, sslmode and ca of admin. An existing Secret keeps
+// its login and password except in a rotation: see credentials.Keep.
 func desiredSecret(
 	db *v1alpha1.ExternalDatabase, admin postgresql.Settings, login generation, record credentials.Record,
 ) *corev1.Secret {
@@ -37,7 +37,7 @@ func newSecret(db *v1alpha1.ExternalDatabase, admin postgresql.Settings) *corev1
 	return desiredSecret(db, admin, generation{recordedLogin(db), credentials.NewPassword()}, record)
 }
 
-// recordedLogin returns the login in the status or, if it has none, the owner.
+// recordedLogin returns the login in the status or, if the status has none, the owner.
 func recordedLogin(db *v1alpha1.ExternalDatabase) string {
 	return credentials.Recorded(db.Owner(), db.Status.Credentials)
 }
@@ -45,7 +45,7 @@ func recordedLogin(db *v1alpha1.ExternalDatabase) string {
 // maxLabel limits the value of a label, in bytes.
 const maxLabel = 63
 
-// instance returns a name as the value of a label, or "" if it is too long.
+// instance returns a name as the value of a label, or "" if the name is longer than maxLabel.
 func instance(name string) string {
 	if len(name) > maxLabel {
 		return ""

@@ -32,7 +32,7 @@ func TestReconcileExternalDatabase(t *testing.T) {
 		calls   []string
 		writes  []string
 		phase   v1alpha1.ExternalDatabasePhase
-		reason  string // of Ready
+		reason  string // the reason of Ready
 		id      string
 		err     string // a part of the error
 		retry   time.Duration
@@ -313,8 +313,8 @@ func text(data map[string][]byte) map[string]string {
 	return texts
 }
 
-// TestReconcileCreatesNothingForDeletedExternalDatabase has a cache from before a deletion, as a process
-// that has just started can have. Nobody would ever delete a role and a database that this process creates.
+// TestReconcileCreatesNothingForDeletedExternalDatabase has a cache from before a deletion, like the cache of a process
+// that has just started. No reconcile would ever delete a role and a database that this process creates.
 func TestReconcileCreatesNothingForDeletedExternalDatabase(t *testing.T) {
 	for name, change := range map[string]func(*fixture){
 		"the ExternalDatabase is gone": func(f *fixture) { f.Remove(f.Object()) },

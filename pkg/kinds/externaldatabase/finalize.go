@@ -15,8 +15,7 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// Finalize deletes the role and the database if deletionPolicy is
-// Delete. Garbage collection deletes the Secret.
+// Finalize deletes the role and the database if deletionPolicy is Delete. Garbage collection deletes the Secret.
 func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.ExternalDatabase) (controller.Result, error) {
 	err := r.deleteDatabase(ctx, db)
 	if err != nil {
@@ -51,10 +50,10 @@ func (r *reconciler) deleteDatabase(ctx context.Context, db *v1alpha1.ExternalDa
 	return nil
 }
 
-// deletesData reports whether the operator must delete the role and the database, and they may exist.
+// deletesData reports whether the role and the database may exist, and the operator must delete them.
 //
-// It reads the ExternalDatabase and the owner's Secret from the API server: an SQL statement can have no
-// precondition on the ExternalDatabase, or on whether the Secret is orphaned.
+// deletesData reads the ExternalDatabase and the owner's Secret from the API server, because an SQL statement can have
+// no precondition on these objects.
 func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatabase) (bool, error) {
 	if !saysDelete(db) {
 		return false, nil
@@ -86,16 +85,16 @@ func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatab
 	return !owner.Orphaned(secret), nil
 }
 
-// saysDelete reports whether the spec and the finalizers of the ExternalDatabase let the operator delete
-// the database. The ExternalDatabase has the finalizer orphan while its Secret is being orphaned.
-// Afterwards the Secret has no owner reference.
+// saysDelete reports whether the spec and the finalizers of the ExternalDatabase let the operator delete the database.
+// The ExternalDatabase has the finalizer orphan while its Secret is being orphaned. Afterwards, the Secret has no owner
+// reference.
 func saysDelete(db *v1alpha1.ExternalDatabase) bool {
 	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete &&
 		!slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
-// lastConnection returns the settings in the connection Secret or, if the Secret was deleted, the settings
-// that were last read from it: when a namespace is deleted, its objects are deleted in any order.
+// lastConnection returns the settings in the connection Secret. If the Secret was deleted, lastConnection returns the
+// settings that the operator last read from it, because the deletion of a namespace can delete the Secret first.
 func (r *reconciler) lastConnection(ctx context.Context, db *v1alpha1.ExternalDatabase) (postgresql.Settings, error) {
 	key := connectionKey(db)
 	admin, err := r.connections.get(ctx, key)

@@ -84,8 +84,8 @@ func (f *fixture) hasFinalizer() bool {
 	return db != nil && slices.Contains(db.Finalizers, finalizerName)
 }
 
-// TestFinalizeRetainsDatabaseIfLivePolicyIsRetain has a cache that has not observed the policy yet. The API
-// server refuses to remove the finalizer of an outdated object, so a second reconcile is necessary.
+// TestFinalizeRetainsDatabaseIfLivePolicyIsRetain has a cache that has not observed the policy yet. The API server
+// rejects the removal of the finalizer from an outdated object, so a second reconcile is necessary.
 func TestFinalizeRetainsDatabaseIfLivePolicyIsRetain(t *testing.T) {
 	f := newFixture(t, nil, example(known, deleted), connectionSecret(), createdSecret(t))
 	f.Observe()
@@ -104,15 +104,15 @@ func TestFinalizeRetainsDatabaseIfLivePolicyIsRetain(t *testing.T) {
 	controllertest.Equal(t, "calls", nil, f.server.calls)
 }
 
-// TestFinalizeDeletesNothingAfterFailedRead has errors of reads that decide whether to delete the database. A 404
-// response is about an object that the cache has.
+// TestFinalizeDeletesNothingAfterFailedRead has errors of reads that decide whether to delete the database. If a read
+// returns 404, the cache still has the object.
 func TestFinalizeDeletesNothingAfterFailedRead(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "shop", errors.New("no"))
 	missing := apierrors.NewNotFound(schema.GroupResource{}, "shop")
 	for name, c := range map[string]struct {
 		resource string
 		fails    error
-		onPool   bool // the server is that of Database pool
+		onPool   bool // the server belongs to Database pool
 		want     error
 		writes   []string
 	}{

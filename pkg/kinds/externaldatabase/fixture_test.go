@@ -97,7 +97,7 @@ var adminSettings = postgresql.Settings{
 	Mode: postgresql.VerifyFull,
 }
 
-// createdSecret returns the owner's Secret as an earlier reconcile created it.
+// createdSecret returns the owner's Secret as a previous reconcile created it.
 func createdSecret(t testing.TB) *corev1.Secret {
 	t.Helper()
 	f := newFixture(t, nil, example(), connectionSecret())
@@ -128,14 +128,14 @@ type fakeServer struct {
 	onExists func() // if set, is called by Exists
 	onRotate func() // if set, is called by Rotate
 	calls    []string
-	want     postgresql.Want     // of the last call
-	login    string              // of the last call of Exists
-	admin    postgresql.Settings // of the last open
+	want     postgresql.Want     // the argument of the last call
+	login    string              // the login in the last call of Exists
+	admin    postgresql.Settings // the settings in the last call of open
 	// passwords are the passwords that Rotate set, by login.
 	passwords map[string]string
 }
 
-// conflictOf returns an error of a class with the statement that hands a role over, as for an alternate login.
+// conflictOf returns an error of a class with the statement that hands an alternate login over.
 func conflictOf(class postgresql.Class) error {
 	conflict := postgresql.Conflict{Role: true, Statements: `COMMENT ON ROLE "clerk-login1" IS 'mark';`}
 	return postgresql.NewConflict(class, conflict, "the server's response")
@@ -193,7 +193,7 @@ func (s *fakeServer) Close() { s.calls = append(s.calls, "close") }
 type fixture struct {
 	*kindtest.Fixture[*v1alpha1.ExternalDatabase]
 	server *fakeServer
-	// users are the users of the former login.
+	// users are the users of the previous login.
 	users []string
 }
 

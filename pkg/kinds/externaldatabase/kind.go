@@ -1,6 +1,5 @@
-// Package externaldatabase reconciles ExternalDatabases: it creates, updates and deletes a role and a
-// database on a PostgreSQL server outside of the cluster, and a Secret with which clients connect.
-// pkg/postgresql executes the statements.
+// Package externaldatabase reconciles ExternalDatabases: it creates, updates and deletes a role and a database on an
+// existing PostgreSQL server, and a Secret with which clients connect. pkg/postgresql executes the statements.
 package externaldatabase
 
 import (
@@ -28,8 +27,8 @@ const (
 )
 
 // New returns the controller of ExternalDatabase, which connects to servers through connector. users finds the clients
-// that still use the former login of a Secret. In a plan, stored reads the Secrets as they are without the writes of
-// the plan, and no stored password goes to a server that only these writes name. Without a plan, stored is nil.
+// that still use the previous login of a Secret. In a plan, stored reads the Secrets without the writes of the plan, so
+// that the plan sends no stored password to a server that only its writes name. Without a plan, stored is nil.
 func New(
 	c kinds.Cluster, r controller.Runtime, connector *postgresql.Connector, users credentials.Users,
 	stored coreclient.SecretsGetter,
@@ -92,8 +91,8 @@ func declare(
 	return kind, nil
 }
 
-// usersOf returns the keys of the ExternalDatabases on the server of a Database that is Ready: their connection Secret
-// is the Secret of the Database. They do not wait for the next retry.
+// usersOf returns the keys of the ExternalDatabases whose connection Secret is the Secret of a Database, if the
+// Database is Ready. They are reconciled at once, and do not wait for the next retry.
 func usersOf(db metav1.Object, referrers references.Index) []controller.Key {
 	if object, ok := db.(controller.Object); !ok || !conditions.IsTrue(*object.StatusConditions(), conditions.Ready) {
 		return nil

@@ -3,7 +3,7 @@ package externaldatabase
 import "windlass.dev/windlass/pkg/controller"
 
 // Messages declares the messages of ExternalDatabase: see docs/messages.md. {error} is the error of the connection or
-// of the server. No message has anything of the content of the connection Secret.
+// of the server. No message contains a value of the connection Secret.
 var Messages = controller.NewCatalog("ExternalDatabase")
 
 // Reasons with several messages.
@@ -18,7 +18,8 @@ const (
 	reasonKept        = "PasswordUnknown"
 )
 
-// keptAdvice is the beginning of the messages about a role that was handed over.
+// keptAdvice is the beginning of the messages about a role that was handed over and cannot log in with the password in
+// the Secret.
 const keptAdvice = "{error}. The operator does not change this role. To use a new login instead of this role, run " +
 	"`kubectl -n {namespace} annotate externaldatabase {name} {annotation}={value} --overwrite`; role {role} can then " +
 	"no longer log in after the grace period. To keep using this role, ask the administrator of the server "
@@ -56,7 +57,7 @@ var (
 		"Restore the database. Set the annotation only if its data is no longer needed.")
 )
 
-// Messages about a server that does not do what the operator asks.
+// Messages about a server that does not respond or rejects a request.
 var (
 	messageSilent = Messages.Declare(reasonUnreachable,
 		"The connection to the server in {secret} failed: {error}. Check host, port and sslmode in the Secret, and "+

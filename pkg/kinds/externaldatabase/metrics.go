@@ -27,7 +27,7 @@ var (
 
 func init() { legacyregistry.MustRegister(requestDuration, logins) }
 
-// Observe records a request in the metrics. It is for postgresql.Options.
+// Observe records a request in the metrics. It is the value of Observe in postgresql.Options.
 func Observe(r postgresql.Request) {
 	requestDuration.WithLabelValues(r.Server).Observe(r.Took.Seconds())
 	if r.Login != "" {
@@ -35,7 +35,7 @@ func Observe(r postgresql.Request) {
 	}
 }
 
-// loginResult returns the label result.
+// loginResult returns the value of the label result for the error of a login.
 func loginResult(err error) string {
 	switch {
 	case err == nil:

@@ -27,11 +27,11 @@ type server interface {
 	// state.
 	Exists(ctx context.Context, want postgresql.Want) (postgresql.Found, error)
 	// Ensure brings the role and the database to the desired state, or continues an interrupted creation. It returns the
-	// identity of the database, also with an error after its creation.
+	// identity of the database, even with an error if the database exists.
 	Ensure(ctx context.Context, want postgresql.Want) (postgresql.ID, error)
 	// Rotate gives the login in want, which clients do not use yet, a new password, and logs in with it.
 	Rotate(ctx context.Context, want postgresql.Want) error
-	// Retire makes the role that is not the login in want unable to log in, and ends its sessions.
+	// Retire makes the roles other than the login in want unable to log in, and ends their sessions.
 	Retire(ctx context.Context, want postgresql.Want) error
 	// Delete deletes the roles and the database if they belong to the ExternalDatabase.
 	Delete(ctx context.Context, want postgresql.Want) error
@@ -43,8 +43,8 @@ type server interface {
 type reconciler struct {
 	secrets     children.Type[*corev1.Secret]
 	connections *connections
-	// open returns the server at the address in admin, for an object in namespace. It does not connect yet.
-	// Slow servers of a namespace do not delay the objects in other namespaces.
+	// open returns the server at the address in admin, for an object in namespace. open does not connect. Slow servers of
+	// a namespace do not delay the objects in other namespaces.
 	open func(namespace string, admin postgresql.Settings) server
 	// live reads an ExternalDatabase from the API server before the operator creates or deletes its database,
 	// or creates or adopts its Secret.
@@ -56,10 +56,10 @@ type reconciler struct {
 	// refusals remembers the servers that have not been available yet, each with its connection Secret.
 	refusals *controller.Refusals[controller.Key]
 	clock    clock.PassiveClock
-	// users returns who still uses the former login of a Secret.
+	// users returns the known users of the previous login of a Secret.
 	users  credentials.Users
 	events controller.EventRecorder
-	// stored reads the Secrets as they are without the writes of a plan. It is nil without a plan.
+	// stored reads the Secrets without the writes of a plan. It is nil without a plan.
 	stored coreclient.SecretsGetter
 }
 
@@ -68,10 +68,10 @@ type scope struct {
 	db       *v1alpha1.ExternalDatabase
 	owner    children.Owner
 	admin    postgresql.Settings
-	secret   *corev1.Secret // the owner's Secret, as it was read
-	login    generation     // of the Secret
+	secret   *corev1.Secret // the owner's Secret, as readSecret has read it
+	login    generation     // the login and the password in the Secret
 	rotation rotation
-	// broken says why clients cannot use the database, although a rotation may go on. It is nil if they can.
+	// broken says why clients cannot use the database, or is nil if they can. A rotation may continue in both cases.
 	broken error
 	// missing is true if the database was dropped.
 	missing bool
@@ -117,9 +117,9 @@ func (r *reconciler) connection(ctx context.Context, p *scope) (err error) {
 	return err
 }
 
-// awaitDatabase waits while the Database starts whose Secret connectionSecretRef names. A connection before the server
-// responds times out, and package postgresql then makes no further connection for up to 30 s. awaitDatabase does not
-// wait for a Database that is Degraded, paused or being deleted, because its server may respond.
+// awaitDatabase waits while a Database starts, if connectionSecretRef names the Secret of this Database. A connection
+// to a starting server can time out, and package postgresql then makes no further connection for up to 30 s.
+// awaitDatabase does not wait for a Database that is Degraded, paused or being deleted, because its server may respond.
 func (r *reconciler) awaitDatabase(_ context.Context, p *scope) error {
 	if p.db.Status.ExternalID != "" {
 		return nil // the server has the database
@@ -134,7 +134,7 @@ func (r *reconciler) awaitDatabase(_ context.Context, p *scope) error {
 			return nil
 		}
 	}
-	return messageDatabaseNotReady.Wait(awayRetry, name) // events wake only the users of a Database that is Ready
+	return messageDatabaseNotReady.Wait(awayRetry, name) // events of a Database that is not Ready cause no reconcile
 }
 
 // readSecret reads the login and the password from the Secret, and generates a password if there is none. It does
@@ -148,7 +148,7 @@ func (r *reconciler) readSecret(ctx context.Context, p *scope) error {
 		if secret, err = secrets.Ensure(ctx, p.owner, newSecret(p.db, p.admin), nil); err != nil {
 			return err
 		}
-	} else if p.owner.Orphaned(secret) { // otherwise Finalize would not delete the database
+	} else if p.owner.Orphaned(secret) { // because Finalize does not delete the database of an orphaned Secret
 		if secret, err = secrets.Reclaim(ctx, p.owner, secret); err != nil {
 			return err
 		}
@@ -172,8 +172,8 @@ func (r *reconciler) secretsOf(p *scope) children.Type[*corev1.Secret] {
 	return secrets
 }
 
-// credentials updates the Secret. If the login or the password in the Secret has changed during the reconcile,
-// credentials returns an error, so that the next reconcile sets the password on the server.
+// credentials updates the Secret. If another client has changed the login or the password in the Secret during the
+// reconcile, credentials returns an error, so that the next reconcile sets the password on the server.
 func (r *reconciler) credentials(ctx context.Context, p *scope) error {
 	if p.rotation.next != nil {
 		return r.storeNext(ctx, p)
@@ -193,8 +193,8 @@ func (r *reconciler) credentials(ctx context.Context, p *scope) error {
 }
 
 // database brings the roles and the database on the server to the desired state, and continues a rotation. A rotation
-// goes on even if the login in the Secret does not work, or if the database was dropped: the user of a login that
-// leaked can cause both.
+// continues even if the login in the Secret does not work, or if the database was dropped, because the user of a leaked
+// login can cause both.
 func (r *reconciler) database(ctx context.Context, p *scope) error {
 	if err := r.vet(ctx, p.db, p.admin, p.login.password); err != nil {
 		return err
@@ -219,8 +219,9 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 		id, err = server.Ensure(ctx, want)
 		found.ID = cmp.Or(id, found.ID)
 	}
-	if found.ID != "" { // the database exists, even if something else failed
-		// serverDatabase alone causes no status write: it changes only together with the ID or the conditions.
+	if found.ID != "" { // the database exists, even if Ensure failed afterwards
+		// A change of serverDatabase alone causes no status write, so serverDatabase is set only if the ID or the conditions
+		// change.
 		if string(found.ID) != p.db.Status.ExternalID || !conditions.IsTrue(p.db.Status.Conditions, conditions.Ready) {
 			p.db.Status.ServerDatabase = r.serverDatabase(p)
 		}

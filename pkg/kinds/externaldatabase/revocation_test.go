@@ -12,8 +12,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// TestRevocationGoesOnWhileLoginIsBroken has a server on which the user of a login that leaked has broken the login
-// in the Secret or the database.
+// TestRevocationGoesOnWhileLoginIsBroken has a server on which the user of a leaked login has broken the login in the
+// Secret or the database.
 func TestRevocationGoesOnWhileLoginIsBroken(t *testing.T) {
 	full := postgresql.NewError(postgresql.Away, "too many connections")
 	broken := func(former string, err error) *fakeServer {
@@ -24,7 +24,7 @@ func TestRevocationGoesOnWhileLoginIsBroken(t *testing.T) {
 	toFirst := []string{"ensure", "rotate to clerk-login1"}
 	for name, c := range map[string]struct {
 		server  *fakeServer
-		rotated time.Duration // how long ago; the owner is the login before the first rotation
+		rotated time.Duration // how long ago the last rotation was; 0 if there was none, so that the owner is the login
 		calls   []string
 		login   string
 		reason  string
@@ -65,7 +65,7 @@ func TestRevocationGoesOnWhileLoginIsBroken(t *testing.T) {
 	}
 }
 
-// TestHandedOverRoleKeepsPasswordUntilRotation asks for a rotation as the message says.
+// TestHandedOverRoleKeepsPasswordUntilRotation requests a rotation with the command in the message.
 func TestHandedOverRoleKeepsPasswordUntilRotation(t *testing.T) {
 	kept := postgresql.NewError(postgresql.Kept, "password authentication failed")
 	server := &fakeServer{found: postgresql.Found{ID: "1/2"}, ensure: kept}

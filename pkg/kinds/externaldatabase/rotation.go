@@ -29,8 +29,8 @@ type rotation struct {
 	next *generation
 }
 
-// rotate continues a rotation, or begins a rotation that is due. previous is the login before the last rotation, while
-// it can log in, or "". The database stays Ready if a rotation fails, because the login in the Secret works.
+// rotate continues a rotation, or begins a rotation that is due. previous is the login before the last rotation if it
+// can still log in, or "". The ExternalDatabase stays Ready if a rotation fails, because the login in the Secret works.
 func (r *reconciler) rotate(ctx context.Context, p *scope, server server, previous string) error {
 	now, of := r.clock.Now(), &p.rotation
 	of.Record, of.Previous = credentials.RecordOf(p.secret, now), previous
@@ -47,7 +47,7 @@ func (r *reconciler) rotate(ctx context.Context, p *scope, server server, previo
 		}
 		step = of.Step(false, users, now, resync)
 	}
-	if step != credentials.Rotate || p.missing { // without a database, there is nothing to log in to
+	if step != credentials.Rotate || p.missing { // without a database, no login can be checked
 		return nil
 	}
 	return r.begin(ctx, p, server, generation{credentials.Next(p.db.Owner(), p.login.name), credentials.NewPassword()})
@@ -66,8 +66,8 @@ func (r *reconciler) retire(ctx context.Context, p *scope, server server) (done 
 	return true, nil
 }
 
-// begin gives the next login a new password on the server. The step credentials then stores it in the Secret. If the
-// operator stops between these two, the next reconcile retires the login and begins again.
+// begin gives the next login a new password on the server. Then the step credentials stores this login in the Secret.
+// If the operator stops before that, the next reconcile retires the login, and begins again.
 func (r *reconciler) begin(ctx context.Context, p *scope, server server, next generation) error {
 	want := desiredDatabase(p.db, next)
 	if want.ID == "" {
@@ -89,7 +89,8 @@ func (r *reconciler) begin(ctx context.Context, p *scope, server server, next ge
 	return nil
 }
 
-// block records why a rotation does not go on. An Event follows if the status does not say so yet.
+// block records in the status why a rotation does not continue. It also records an Event if the status does not have
+// the same message already.
 func (r *reconciler) block(p *scope, err error, message string) error {
 	switch postgresql.ClassOf(err) {
 	case postgresql.Busy:
@@ -106,7 +107,7 @@ func (r *reconciler) block(p *scope, err error, message string) error {
 	return nil
 }
 
-// storeNext moves the Secret to the next generation.
+// storeNext stores the next login and its password in the Secret.
 func (r *reconciler) storeNext(ctx context.Context, p *scope) error {
 	now, of, next := r.clock.Now(), &p.rotation, *p.rotation.next
 	desired := func(record credentials.Record) *corev1.Secret { return desiredSecret(p.db, p.admin, next, record) }
@@ -124,8 +125,8 @@ func (r *reconciler) event(p *scope, eventType string, note controller.Note) {
 	r.events.Event(p.db, eventType, note.Reason, note.Message)
 }
 
-// setCredentials sets status.credentials. It returns when the rotation has to go on, or 0 if the next periodic check is
-// soon enough.
+// setCredentials sets status.credentials. It returns the time until the next step of the rotation, or 0 if the next
+// periodic check is early enough.
 func (p *scope) setCredentials() time.Duration {
 	p.db.Status.Credentials = p.rotation.Status(p.db.Spec.Credentials, p.db.Owner(), p.login.name)
 	return p.rotation.Again(resync)

@@ -18,8 +18,8 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// TestRotationSurvivesLostRequests loses each request of a rotation, before or after it took effect. The Secret always
-// has a login and a password that the server accepted, and the rotation happens once.
+// TestRotationSurvivesLostRequests makes each request of a rotation fail. The Secret must always have a login and a
+// password that the server accepted, and the rotation must happen once.
 func TestRotationSurvivesLostRequests(t *testing.T) {
 	lost := apierrors.NewInternalError(errors.New("the response was lost"))
 	for name, resource := range map[string][2]string{
@@ -33,7 +33,7 @@ func TestRotationSurvivesLostRequests(t *testing.T) {
 			f.Observe()
 			f.Journal.FailNext(resource[0], resource[1], lost)
 			f.Reconcile()
-			f.Restart() // another process goes on
+			f.Restart() // another process continues
 			for range 3 {
 				f.Reconcile()
 				f.Clock.Step(time.Minute)
@@ -60,7 +60,7 @@ func TestRotationChangesNothingWithOutdatedCache(t *testing.T) {
 		server  *fakeServer
 		change  func(*fixture)
 		unknown bool // no database was created
-		denied  bool // the error is that of a read
+		denied  bool // the error is the error of a read
 	}{
 		"another process has rotated": {server: current(), change: func(f *fixture) {
 			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk-login1"))
@@ -101,7 +101,7 @@ func TestRotationChangesNothingWithOutdatedCache(t *testing.T) {
 				!errors.Is(r.Err, controller.AwaitDeletion()) {
 				t.Errorf("the error is %v", r.Err)
 			}
-			if !c.denied { // the status has this error
+			if !c.denied { // the reconcile writes the error of a read to the status
 				controllertest.Equal(t, "writes", nil, r.Writes)
 			}
 			controllertest.Equal(t, "calls", []string{"exists", "close"}, f.server.calls)

@@ -16,7 +16,7 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// requested sets the annotation that asks for a rotation.
+// requested returns a change that sets the annotation that requests a rotation.
 func requested(value string) func(*v1alpha1.ExternalDatabase) {
 	return func(db *v1alpha1.ExternalDatabase) {
 		metav1.SetMetaDataAnnotation(&db.ObjectMeta, credentials.RotateAnnotation, value)
@@ -28,8 +28,8 @@ func everyDay(db *v1alpha1.ExternalDatabase) {
 	db.Spec.Credentials = &v1alpha1.CredentialsSpec{RotateEvery: &metav1.Duration{Duration: 24 * time.Hour}}
 }
 
-// aged returns a copy of the Secret s with a login. The Secret was created, and rotated unless rotated is 0, this long
-// before now.
+// aged returns a copy of the Secret s with a login. created and rotated say how long before now the Secret was created,
+// and its login was rotated. If rotated is 0, there was no rotation.
 func aged(s *corev1.Secret, now time.Time, created, rotated time.Duration, login string) *corev1.Secret {
 	s = s.DeepCopy()
 	s.CreationTimestamp = metav1.NewTime(now.Add(-created))
@@ -42,7 +42,7 @@ func aged(s *corev1.Secret, now time.Time, created, rotated time.Duration, login
 	return s
 }
 
-// formerWorks is a server whose former login works.
+// formerWorks returns a server on which the previous login works.
 func formerWorks() *fakeServer {
 	s := current()
 	s.found.Former = "clerk"
@@ -89,7 +89,7 @@ func TestRotationTakesTurns(t *testing.T) {
 
 		r = f.Reconcile()
 		controllertest.Equal(t, "writes during the grace period", nil, r.Writes)
-		f.Change(requested("another request")) // waits
+		f.Change(requested("another request")) // must wait
 		f.Clock.Step(10 * time.Minute)
 		f.users = []string{"App web"}
 		r = f.Reconcile()
@@ -99,7 +99,7 @@ func TestRotationTakesTurns(t *testing.T) {
 		status.WaitingFor = "App web"
 		f.statusIs(status)
 
-		f.Change(requested(strings.Repeat("x", i*1000+1))) // is withdrawn
+		f.Change(requested(strings.Repeat("x", i*1000+1))) // withdraws the other request
 		f.server.calls, f.users = nil, nil
 		r = f.Reconcile()
 		controllertest.Equal(t, "calls", []string{"exists", "retire beside " + login, "close"}, f.server.calls)
@@ -138,12 +138,12 @@ func TestStepsOfRotation(t *testing.T) {
 	day, refused := 24*time.Hour, postgresql.NewError(postgresql.Refused, "no line in pg_hba.conf")
 	for name, c := range map[string]struct {
 		db               []func(*v1alpha1.ExternalDatabase)
-		created, rotated time.Duration // how long ago
-		login            string        // the owner by default
+		created, rotated time.Duration // how long ago the Secret was created, and the login was rotated
+		login            string        // the login in the Secret; defaults to the owner
 		server           *fakeServer
 		users            []string
 		calls            []string
-		waitingFor       string // a part
+		waitingFor       string // a part of status.credentials.waitingFor
 		former           string
 		events           []string
 		requeueAfter     time.Duration // 0 for a periodic check

@@ -22,8 +22,8 @@ const (
 	soonRetry = time.Second
 	// conflictRetry is how often the operator checks again whether a name is taken, or a database is missing.
 	conflictRetry = 30 * time.Second
-	// configurationRetry is how often the operator retries a refused login or statement, because changes on
-	// the server cause no event.
+	// configurationRetry is how often the operator retries a rejected login or statement, because changes on the server
+	// cause no event.
 	configurationRetry = 5 * time.Minute
 )
 
@@ -39,10 +39,9 @@ var stalls = map[postgresql.Class]*controller.Message{
 	postgresql.Rejected:    messageRejected,
 }
 
-// explain maps an error of a server to an error of the engine, and adds advice. The message names the
-// connection Secret but nothing of its content, because users who can read the object may not be allowed to
-// read Secrets. The details for the administrator of the operator (postgresql.Detail) are in the log, at
-// --v=2.
+// explain converts an error of a server to an error of the engine, and adds advice. The message names the connection
+// Secret but none of its values, because users who can read the object may not be allowed to read Secrets. explain logs
+// the details for the administrator of the operator (postgresql.Detail) at --v=2.
 func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase, err error) error {
 	if detail := postgresql.Detail(err); detail != "" {
 		klog.FromContext(ctx).V(2).Info("A request to a PostgreSQL server failed", "secret", connectionKey(db), "error",
@@ -78,8 +77,7 @@ func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase,
 }
 
 // untilRetry returns the delay before the operator retries a server after err. While the database does not exist yet,
-// the server may be starting: the delay is then as long as the server has been unavailable, from soonRetry to
-// awayRetry.
+// the server may be starting, so the delay is as long as the server has been unavailable, from soonRetry to awayRetry.
 func (r *reconciler) untilRetry(db *v1alpha1.ExternalDatabase, err error) time.Duration {
 	if db.Status.ExternalID != "" {
 		return awayRetry
@@ -87,13 +85,13 @@ func (r *reconciler) untilRetry(db *v1alpha1.ExternalDatabase, err error) time.D
 	return r.refusals.Note(db.UID, "", connectionKey(db), err, soonRetry, awayRetry).Until.Sub(r.clock.Now())
 }
 
-// recreateAnnotation requests a new, empty database in place of a database that was not found. Its value is
-// the status.externalID of the former database, so that the annotation has an effect only once.
+// recreateAnnotation requests a new, empty database in place of a database that was not found. Its value is the
+// status.externalID of the missing database, so that the annotation has an effect only once.
 const recreateAnnotation = "windlass.dev/recreate"
 
-// gone returns the error for a database that existed before and was not found. Only a user can decide to
-// replace the database with an empty database. After that decision, gone removes the former identity from
-// the status, and the next reconcile creates a database.
+// gone returns the error for a database that existed before and was not found. Only a user can decide to replace the
+// database with an empty database. If a user has requested this with recreateAnnotation, gone removes the identity of
+// the missing database from the status, and the next reconcile creates a database.
 func gone(db *v1alpha1.ExternalDatabase) error {
 	id := db.Status.ExternalID
 	if db.Annotations[recreateAnnotation] == id {
@@ -113,7 +111,7 @@ func kept(db *v1alpha1.ExternalDatabase, err error) error {
 	return messageKept.Error(append(advice, credentials.Name(db.Name))...)
 }
 
-// otherNames returns the fields of another ExternalDatabase that avoid a conflict.
+// otherNames says which fields of another ExternalDatabase must differ to avoid a conflict.
 func otherNames(err error) string {
 	conflict := postgresql.ConflictOf(err)
 	switch {
@@ -127,7 +125,7 @@ func otherNames(err error) string {
 	return "another spec.owner"
 }
 
-// advised returns the text of an error of a rotation, with the advice that the error has.
+// advised returns the text of an error of a rotation. If the error has a remedy, the text includes the remedy.
 func advised(err error) string {
 	if remedy := postgresql.ConflictOf(err).Remedy; remedy != "" {
 		return messageProtectedOwn.With(err, remedy)
@@ -135,7 +133,7 @@ func advised(err error) string {
 	return err.Error()
 }
 
-// nextRequest returns a value of the annotation that requests a rotation: it differs from the current one.
+// nextRequest returns a value of the annotation that requests a rotation. The value differs from the current value.
 func nextRequest(db *v1alpha1.ExternalDatabase) string {
 	if db.Annotations[credentials.RotateAnnotation] == firstRequest {
 		return firstRequest + "-again"

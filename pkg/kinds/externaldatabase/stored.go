@@ -13,9 +13,10 @@ import (
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// vet returns a Stalled error if a plan would send a stored password to a server that only the plan names: a manifest
-// is somebody else's text, and must not decide where a password goes. The plan may connect to the server that the
-// stored connection Secret names, and with passwords that are not stored. password is the password of the owner.
+// vet returns a Stalled error if a plan would send a stored password to a server that only the plan names. The manifest
+// in a plan can come from anybody, and must not decide which server gets a password. A plan may connect to the server
+// that the stored connection Secret names, and may send passwords that are not stored. password is the password of the
+// owner.
 func (r *reconciler) vet(
 	ctx context.Context, db *v1alpha1.ExternalDatabase, admin postgresql.Settings, password string,
 ) error {

@@ -35,9 +35,9 @@ func TestPlanSendsStoredPasswordOnlyToStoredServer(t *testing.T) {
 	const another = "postgresql://admin:of-the-plan@else.example.com"
 	unchanged := func(*corev1.Secret) {}
 	for name, c := range map[string]struct {
-		planned, stored func(*corev1.Secret) // changes of the connection Secret; a Secret without stored is new
+		planned, stored func(*corev1.Secret) // changes of the connection Secret; without stored, the plan creates it
 		newOwner        bool                 // the Secret of the owner is new
-		blames          string               // the Secret whose password stays
+		blames          string               // the Secret whose password the plan must not send
 	}{
 		"the stored connection":      {planned: unchanged, stored: unchanged},
 		"another username":           {planned: set("username", "else"), stored: unchanged},

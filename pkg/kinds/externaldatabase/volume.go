@@ -12,9 +12,8 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
-// serverDatabase returns the name of the Database on whose server the role and the database are, or "" for any
-// other server. Only the operator can prove this: the Database must control the connection Secret, and the Secret
-// must name the Service of the Database as its host.
+// serverDatabase returns the name of the Database whose server has the role and the database, or "" for any other
+// server. The Database must control the connection Secret, in which the host must be the Service of the Database.
 func (r *reconciler) serverDatabase(p *scope) string {
 	key := connectionKey(p.db)
 	name, isCredentials := strings.CutSuffix(key.Name, credentials.Name(""))
@@ -30,12 +29,14 @@ func (r *reconciler) serverDatabase(p *scope) string {
 	return name
 }
 
-// goesWithVolume reports whether the volume that has the role and the database is being deleted together with its
-// Database, as when the namespace is deleted. The server then may not run any more, and nothing is left to delete.
+// goesWithVolume reports whether the volume that has the role and the database is deleted or being deleted together
+// with its Database, for example in the deletion of a namespace. In this case, the server may not run any more, and
+// nothing needs to be deleted.
 //
-// It reads the Database and its claim from the API server, because the caches may lack objects. live is the
-// ExternalDatabase as the API server has it: users cannot write its status. If connectionSecretRef has changed since,
-// the role and the database may be on another server.
+// goesWithVolume reads the Database and its claim from the API server, because the caches may lack objects. live is the
+// ExternalDatabase from the API server. Its status is reliable, because users cannot write the status. If
+// connectionSecretRef does not name the Secret of the Database in the status, the role and the database may be on
+// another server.
 func (r *reconciler) goesWithVolume(ctx context.Context, live *v1alpha1.ExternalDatabase) (bool, error) {
 	name := live.Status.ServerDatabase
 	if name == "" || live.Spec.ConnectionSecretRef.Name != credentials.Name(name) {

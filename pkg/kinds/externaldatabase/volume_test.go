@@ -21,7 +21,7 @@ func onPool(db *v1alpha1.ExternalDatabase) {
 	db.Spec.ConnectionSecretRef.Name = "pool-credentials"
 }
 
-// provenOnPool is onPool after the operator has recorded the Database.
+// provenOnPool is like onPool, but the status also names the Database.
 func provenOnPool(db *v1alpha1.ExternalDatabase) {
 	onPool(db)
 	db.Status.ServerDatabase = "pool"
