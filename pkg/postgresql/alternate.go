@@ -53,9 +53,9 @@ func (c *change) act() string {
 	return "ALTER ROLE " + quoted(c.Login) + " SET role = " + literal(c.Owner)
 }
 
-// nextOfOwnership returns the next step that gives the objects of an alternate login in the database to the owner. An
-// alternate login owns what its clients create after SET ROLE NONE or, in some versions of PostgreSQL, after DISCARD
-// ALL, because their sessions then no longer act as the owner.
+// nextOfOwnership returns the next step that gives the objects of an alternate login in the database to the owner.
+// After SET ROLE NONE or, in some versions of PostgreSQL, after DISCARD ALL, a session does not act as the owner any
+// more. The alternate login then owns the objects that the session creates.
 func (c *change) nextOfOwnership(s state) step {
 	for _, role := range c.ownRoles(s) {
 		if !role.Owns || role == s.Role {

@@ -135,9 +135,9 @@ func (c *change) attributes(role *seenRole, logsIn bool) string {
 	return strings.Join(all, "")
 }
 
-// createDatabase returns the SQL that creates a database that accepts no connections. CREATE DATABASE cannot
-// run in a transaction, so alterDatabase allows connections when it marks the database and revokes the privileges
-// of PUBLIC. The template is template0: it accepts no connections, so nobody can change it.
+// createDatabase returns the SQL that creates a database that accepts no connections. CREATE DATABASE cannot run in a
+// transaction, so alterDatabase allows connections when it marks the database and revokes the privileges of PUBLIC. The
+// template is template0, which no client can change, because it accepts no connections.
 func (c *change) createDatabase() string {
 	return "CREATE DATABASE " + c.database + " OWNER " + c.owner + " TEMPLATE template0 ALLOW_CONNECTIONS false"
 }

@@ -73,8 +73,8 @@ func newGate(slots int) *gate {
 	return &gate{slots: slots, tenants: map[string]*tenant{}}
 }
 
-// enter admits a caller, who must call leave at the end of the visit. It returns an error of class Busy if the visit
-// needs a slot and gets none, and of class Silent if the server did not respond to a recent visit.
+// enter admits a caller, who must call leave at the end of the visit. The error has the class Busy if the visit needs a
+// slot and gets none. It has the class Silent if the server did not respond to a recent visit.
 func (g *gate) enter(namespace, address string) (*visit, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

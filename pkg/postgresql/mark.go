@@ -8,7 +8,7 @@ import (
 // Mark identifies the object that a role or a database belongs to. It is stored as a comment on the role or
 // the database.
 type Mark struct {
-	// Only the UID identifies the object. Namespace and Name are for people.
+	// Namespace and Name are for people. UID alone identifies the object.
 	Namespace, Name, UID string
 	// HandedOver means that the operator did not create the role or the database: an administrator handed it over. The
 	// operator does not change the attributes and the password of such a role, except to retire the role after a rotation.

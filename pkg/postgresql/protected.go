@@ -10,8 +10,8 @@ const (
 	retire                // end the login of the role, or delete the role
 )
 
-// protects returns an error of class Protected if the operator must not use or retire a role, because the role is an
-// administrator, or because the server or an administrator needs it.
+// protects returns an error of class Protected if the operator must not use or retire a role. The role may be an
+// administrator, or the server or an administrator may need it.
 func (w Want) protects(s state, role *seenRole, to purpose) error {
 	ours := w.ownsRole(s, role)
 	excess := w.excess(role, ours, to)

@@ -15,8 +15,9 @@ const (
 )
 
 // verifier returns the SCRAM verifier of a password (RFC 5803, in the format of PostgreSQL's
-// src/common/scram-common.c). A server can check a password with the verifier, but nobody can log in with the verifier.
-// A log of statements may therefore contain it. The password must be printable ASCII, which SASLprep does not change.
+// src/common/scram-common.c). A server can check a password with the verifier, but a client cannot log in with the
+// verifier. A log of statements may therefore contain it. The password must be printable ASCII, which SASLprep does not
+// change.
 func verifier(password string) (string, error) {
 	salt := make([]byte, scramSalt)
 	_, _ = rand.Read(salt) // rand.Read never fails, as its documentation says

@@ -54,8 +54,8 @@ type Found struct {
 // fails, Exists sends the query as the administrator, and Found.Current is false. A failure alone proves nothing,
 // because a user of the login can cause it.
 //
-// Errors have a Class. The class is Taken if a role or database with the desired name exists and is not
-// ours, and Protected if a role is an administrator or a role of the server itself.
+// Errors have a Class. The class is Taken if a role or database with the desired name exists and is not ours. It is
+// Protected if a role is an administrator or a role of the server itself.
 func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 	if s.connector.options.Offline {
 		return Found{ID: w.ID, Current: w.ID != ""}, nil
@@ -116,9 +116,9 @@ func (s *Server) Retire(ctx context.Context, w Want) error {
 	return s.carryOut(ctx, w, (*change).nextOfRetirement)
 }
 
-// Delete deletes the database and the roles if they are ours, even if clients are connected. It queries the
-// state right before each statement, in the same session. If w.ID is set, Delete deletes no database with
-// another ID, whatever its mark.
+// Delete deletes the database and the roles if they are ours, even if clients are connected. It queries the state right
+// before each statement, in the same session. If w.ID is set, Delete deletes no database with another ID, even if the
+// database has our mark.
 func (s *Server) Delete(ctx context.Context, w Want) error {
 	return s.carryOut(ctx, w, (*change).nextOfDeletion)
 }

@@ -99,7 +99,7 @@ func (h hearing) answer(ctx context.Context, err error, limit time.Duration) err
 	switch {
 	case errors.As(err, &pg):
 		return h.reported(pg)
-	case errors.As(context.Cause(ctx), &known): // the gate has ended the visit
+	case errors.As(context.Cause(ctx), &known): // the gate ended the visit with this error
 		return known
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return NewError(Silent, "the server did not respond within %s", limit)
@@ -123,7 +123,7 @@ func (h hearing) login(ctx context.Context, err error, by *limited) error {
 	switch {
 	case errors.As(err, &pg):
 		return h.reported(pg)
-	case errors.As(context.Cause(ctx), &known): // the gate has ended the visit
+	case errors.As(context.Cause(ctx), &known): // the gate ended the visit with this error
 		return known
 	case errors.As(err, &known):
 		return known

@@ -14,7 +14,8 @@ import (
 const (
 	queryTimeout  = 5 * time.Second
 	changeTimeout = 30 * time.Second // a change may copy or delete files, or wait for a checkpoint
-	// Session settings that make the server itself cancel statements and waits for locks.
+	// statementTimeout and lockTimeout are settings of a session, with which the server itself cancels statements and
+	// waits for locks.
 	statementTimeout = 25 * time.Second
 	lockTimeout      = 3 * time.Second
 )

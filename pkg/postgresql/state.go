@@ -122,8 +122,8 @@ var roleColumns = `
         and coalesce(backend_type, 'client backend') ` + ofClient + `)`
 
 // stateQuery takes the name of the owner as $1, the name of the database as $2, and an array with the names of the
-// alternate logins as $3. It reads the settings for all databases and for this database, because a setting of a role
-// for one database takes precedence over the setting of the role for all databases.
+// alternate logins as $3. acts is false if the alternate login has a setting of role for this database, because such a
+// setting takes precedence over the setting for all databases.
 var stateQuery = `select json_build_object(
   'server', (select system_identifier::text from pg_control_system()),
   'connected', current_database(),

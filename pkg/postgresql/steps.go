@@ -63,7 +63,7 @@ func (s *Server) converge(
 }
 
 // execute executes a step as the administrator. If the step does not get a lock within lock_timeout, execute retries
-// the step after next.unlocks in the same transaction, so that the step is the first in the queue for the lock.
+// the step after next.unlocks in the same transaction. The step is then the first in the queue for the lock.
 func (s *Server) execute(ctx context.Context, w Want, next step) error {
 	database := s.home(w)
 	if next.inside {

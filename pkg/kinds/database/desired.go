@@ -33,9 +33,8 @@ func selectorOf(db *v1alpha1.Database) map[string]string {
 	}
 }
 
-// metaOf returns the metadata of all children except the claim. It includes no label or annotation of the Database,
-// because tools label the objects that they apply, and delete objects that have such a label but are not in the
-// configuration of the tool.
+// metaOf returns the metadata of all children except the claim. It includes no label or annotation of the Database.
+// Tools label the objects that they apply, and delete objects that have this label but are not in their configuration.
 func metaOf(db *v1alpha1.Database) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: db.Namespace, Name: db.Name, Labels: labelsOf(db)}
 }

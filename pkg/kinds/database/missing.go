@@ -18,11 +18,11 @@ import (
 
 // Unlike a Deployment, a StatefulSet has no condition that says why its Pod is not created. The operator therefore
 // creates a Pod that stays missing as a dry run, whose error says why. It repeats the dry run with backoff. After the
-// API server has accepted the Pod, the operator changes an annotation of the StatefulSet, so that the StatefulSet
-// controller creates the Pod at once, instead of after a backoff of up to 17 minutes.
+// API server has accepted the Pod, the operator changes an annotation of the StatefulSet. The StatefulSet controller
+// then creates the Pod at once, instead of after a backoff of up to 17 minutes.
 
 const (
-	// missingGrace is how long the Pod may be missing before the operator looks for the cause. The StatefulSet
+	// missingGrace is how long the Pod may be missing before the operator tries to find the cause. The StatefulSet
 	// controller creates a Pod within milliseconds.
 	missingGrace = 10 * time.Second
 	// retriedAnnotation on a StatefulSet has the time at which the operator last made the StatefulSet controller

@@ -39,7 +39,7 @@ choose_parameters() {
 }
 
 # configure writes the configuration file, which the server reads at its next start or reload. The configuration file
-# includes postgresql.conf, which stays as it is.
+# includes postgresql.conf, which configure does not change.
 configure() {
   said=$(printf '%s' "$problem" | tr -d '\000-\037\177' | cut -c 1-1000 | sed "s/[\\\\']/&&/g")
   echo "include 'postgresql.conf'" >"$PGDATA/windlass.conf.new" &&

@@ -38,7 +38,8 @@ const (
 	// starting.
 	startupPeriodSeconds = 1
 	startupFailures      = math.MaxInt32
-	// The kubelet must not restart PostgreSQL because a probe is slow on a busy node.
+	// livenessFailures and probeTimeoutSeconds are so large that the kubelet does not restart PostgreSQL because of slow
+	// probes on a busy node.
 	livenessPeriodSeconds = 10
 	livenessFailures      = 30
 	probeTimeoutSeconds   = 10

@@ -71,7 +71,7 @@ type scope struct {
 	pod         *corev1.Pod // the Pod of the StatefulSet, or nil
 	absence     *absence    // the absence of the Pod, or nil
 	// settling is the time until the operator checks again whether the server has its settings. 0 means that the server
-	// has them, as far as the operator can know.
+	// has the settings, or that the operator cannot know more.
 	settling time.Duration
 	// proven is true if the server accepts the next password of a rotation.
 	proven   bool

@@ -131,8 +131,8 @@ func isUp(s *appsv1.StatefulSet) bool {
 	return s.Status.ObservedGeneration >= s.Generation && s.Status.UpdatedReplicas > 0 && s.Status.ReadyReplicas > 0
 }
 
-// isStuck reports whether PostgreSQL in a Pod cannot start, for example because of a container that others have
-// added, or crashes again and again.
+// isStuck reports whether PostgreSQL in a Pod cannot start, for example because of a container that another client has
+// added, or crashes repeatedly.
 func isStuck(db *v1alpha1.Database, pod *corev1.Pod, now time.Time) bool {
 	status := pods.StatusOf(pod, containerName)
 	if status.State.Running == nil {
@@ -143,7 +143,7 @@ func isStuck(db *v1alpha1.Database, pod *corev1.Pod, now time.Time) bool {
 	return pods.BlockedStart(status) != "" || status.LastTerminationState.Terminated != nil && isCrashing(db, status)
 }
 
-// isCrashing reports whether a container crashes again and again. A container that runs between two crashes counts as
+// isCrashing reports whether a container crashes repeatedly. A container that runs between two crashes counts as
 // crashing if the condition Ready of the Database still has pods.ReasonCrashing because of this container.
 func isCrashing(db *v1alpha1.Database, status corev1.ContainerStatus) bool {
 	if waiting := status.State.Waiting; waiting != nil {

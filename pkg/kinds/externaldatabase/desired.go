@@ -67,8 +67,8 @@ func desiredDatabase(db *v1alpha1.ExternalDatabase, login generation) postgresql
 	return want
 }
 
-// checkPassword returns a Stalled error for a password with a character that is not printable ASCII,
-// because clients may normalize it in different ways before they send the password.
+// checkPassword returns a Stalled error for a password with a character that is not printable ASCII. Clients may
+// normalize such a character in different ways before they send the password.
 func checkPassword(s *corev1.Secret) error {
 	if !slices.ContainsFunc(s.Data[credentials.KeyPassword], func(c byte) bool { return c < ' ' || c > '~' }) {
 		return nil

@@ -27,8 +27,8 @@ const (
 )
 
 // New returns the controller of ExternalDatabase, which connects to servers through connector. users finds the clients
-// that still use the previous login of a Secret. In a plan, stored reads the Secrets without the writes of the plan, so
-// that the plan sends no stored password to a server that only its writes name. Without a plan, stored is nil.
+// that still use the previous login of a Secret. In a plan, stored reads the Secrets without the writes of the plan:
+// see vet. Without a plan, stored is nil.
 func New(
 	c kinds.Cluster, r controller.Runtime, connector *postgresql.Connector, users credentials.Users,
 	stored coreclient.SecretsGetter,

@@ -173,7 +173,7 @@ func (r *reconciler) secretsOf(p *scope) children.Type[*corev1.Secret] {
 }
 
 // credentials updates the Secret. If another client has changed the login or the password in the Secret during the
-// reconcile, credentials returns an error, so that the next reconcile sets the password on the server.
+// reconcile, credentials returns an error. The next reconcile then sets the password on the server.
 func (r *reconciler) credentials(ctx context.Context, p *scope) error {
 	if p.rotation.next != nil {
 		return r.storeNext(ctx, p)
@@ -193,8 +193,8 @@ func (r *reconciler) credentials(ctx context.Context, p *scope) error {
 }
 
 // database brings the roles and the database on the server to the desired state, and continues a rotation. A rotation
-// continues even if the login in the Secret does not work, or if the database was dropped, because the user of a leaked
-// login can cause both.
+// continues even if the login in the Secret does not work, or if the database was dropped. The user of a leaked login
+// can cause both.
 func (r *reconciler) database(ctx context.Context, p *scope) error {
 	if err := r.vet(ctx, p.db, p.admin, p.login.password); err != nil {
 		return err

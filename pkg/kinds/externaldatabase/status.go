@@ -27,7 +27,7 @@ const (
 	configurationRetry = 5 * time.Minute
 )
 
-// stalls are the messages about errors that last until somebody changes the Secret, the spec or the server.
+// stalls has the messages about errors that last until a user changes the Secret, the spec or the server.
 var stalls = map[postgresql.Class]*controller.Message{
 	postgresql.Forbidden:   messageForbidden,
 	postgresql.Untrusted:   messageUntrusted,

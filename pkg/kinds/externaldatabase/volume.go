@@ -29,9 +29,9 @@ func (r *reconciler) serverDatabase(p *scope) string {
 	return name
 }
 
-// goesWithVolume reports whether the volume that has the role and the database is deleted or being deleted together
-// with its Database, for example in the deletion of a namespace. In this case, the server may not run any more, and
-// nothing needs to be deleted.
+// goesWithVolume reports whether both the Database in the status and its volume are deleted or being deleted, for
+// example with the namespace. In this case, the server may not run any more, and the role and the database are deleted
+// with the volume.
 //
 // goesWithVolume reads the Database and its claim from the API server, because the caches may lack objects. live is the
 // ExternalDatabase from the API server. Its status is reliable, because users cannot write the status. If

@@ -27,9 +27,9 @@ func SetRecord(secret *corev1.Secret, r Record) {
 }
 
 // Keep returns a function that copies the login, the password and the record of the last rotation from an existing
-// Secret to its desired state, no matter which client has set them. If live names neither the owner nor an alternate
-// login, want keeps its login. An implausible time of the last rotation becomes now: see RecordOf. A rotation does not
-// use this function.
+// Secret to its desired state. Users may change these values in the Secret. If live names neither the owner nor an
+// alternate login, want keeps its login. An implausible time of the last rotation becomes now: see RecordOf. A rotation
+// does not use this function.
 func Keep(owner string, now time.Time) func(want, live *corev1.Secret) {
 	return func(want, live *corev1.Secret) {
 		SetRecord(want, RecordOf(live, now))

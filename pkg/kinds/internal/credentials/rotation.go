@@ -85,8 +85,8 @@ func graceUntil(end time.Time) string { return messageGrace.With(end.UTC().Forma
 
 // Confirm reads the owner and its connection Secret from the API server. It returns an error if the owner is being
 // deleted, if the schedule has changed, or if the Secret differs from the cached one. Without these checks, a process
-// with an outdated cache could retire or replace the login that another process has stored in the Secret, or rotate for
-// a request that was withdrawn.
+// with an outdated cache could retire or replace the login that another process has stored in the Secret. It could also
+// rotate for a request that was withdrawn.
 func (r *Rotation) Confirm(
 	ctx context.Context, owner children.Owner, secrets children.Type[*corev1.Secret], cached *corev1.Secret,
 ) error {
