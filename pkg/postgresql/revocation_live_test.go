@@ -166,7 +166,7 @@ func TestLeakedAlternateLoginCannotHoldUpItsRevocation(t *testing.T) {
 	})
 }
 
-// TestLeakedLoginCannotUseUpItsRevocation has a user who opens all connections that the server allows users.
+// TestLeakedLoginCannotUseUpItsRevocation has a user who opens as many connections as the server allows to users.
 func TestLeakedLoginCannotUseUpItsRevocation(t *testing.T) {
 	t.Parallel()
 	server, err := postgres.NewServer(t.Context(), "max_connections=16", "superuser_reserved_connections=6")

@@ -33,8 +33,8 @@ func as16(t *testing.T) string {
 	return database
 }
 
-// carries sends StateQuery as the administrator admin, with path as the search_path, and returns whether the owner
-// carries rights of the administrator.
+// carries sends StateQuery as the administrator admin, with path as the search_path, and returns whether the
+// administrator has rights through the owner.
 func carries(t *testing.T, database, admin, owner, path string) bool {
 	t.Helper()
 	conn, err := shared.Connect(t.Context(), database)

@@ -146,10 +146,10 @@ func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.Serv
 	return with(p.logins.current)
 }
 
-// settling returns the time until the operator checks the server again, or 0 if no check is needed, because seen has
-// the newest revision. If the operator cannot log in for another reason than the password, no check is needed after
-// settleTime. If the server does not respond, no check is needed either if its Pod was created after the last change of
-// the settings. settling returns an error if the server responds after settleTime, but does not have the settings.
+// settling returns the time until the operator checks the server again, or 0. It returns 0 if seen has the newest
+// revision. It also returns 0 if settleTime has passed and the operator cannot log in for another reason than the
+// password. If the server does not respond, settling returns 0 at once if the Pod was created after the last change of
+// the settings. It returns an error if the server responds after settleTime, but does not have the settings.
 func settling(p *scope, seen postgresql.ServerSettings, err error, now time.Time) (time.Duration, error) {
 	class := postgresql.ClassOf(err)
 	changed := changedAt(p.settings, now)

@@ -83,7 +83,7 @@ func (r *reconciler) move(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// obstacle returns what prevents the operator from logging in with the next password, or usual if nothing is known.
+// obstacle returns what prevents the operator from logging in with the next password, or usual if no cause is known.
 func (p *scope) obstacle(usual string) string {
 	switch {
 	case settingsProblem(p.db) != nil:

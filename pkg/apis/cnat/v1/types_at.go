@@ -29,13 +29,12 @@ const (
 	AtFailed = "Failed"
 )
 
-// AtSpec is the desired state of an At: the command, and the time at which it runs. Once the command has
-// started, the API server refuses changes of all fields except ttlSecondsAfterFinished and, while the At is
-// Running, backoffLimit.
+// AtSpec is the desired state of an At: the command, and the time at which it runs. After the command has started, the
+// API server rejects changes of all fields except ttlSecondsAfterFinished and, while the At is Running, backoffLimit.
 type AtSpec struct {
-	// schedule is the time at which the command runs, in RFC 3339 with any offset:
-	// 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00. If the time is in the past, the command
-	// runs at once. A change takes effect at once while the At is Pending, and is refused afterwards.
+	// schedule is the time at which the command runs, in RFC 3339 with any offset: 2026-02-10T20:30:00Z or
+	// 2026-02-10T21:30:00+01:00. If the time is in the past, the command runs at once. A change takes effect at once while
+	// the At is Pending, and is rejected afterwards.
 	//
 	// +required
 	// +kubebuilder:validation:MaxLength=40
@@ -151,9 +150,9 @@ type AtSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// suspend specifies whether the command is held back. While it is true, a Pending At stays Pending,
-	// even after the scheduled time. It cannot be changed once the At is Running. Defaults to false. It
-	// has the same meaning as in a CronJob.
+	// suspend prevents the start of the command. While it is true, a Pending At stays Pending, even after the scheduled
+	// time. It cannot be changed after the At has become Running. Defaults to false. It has the same meaning as in a
+	// CronJob.
 	//
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`

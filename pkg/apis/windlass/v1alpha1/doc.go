@@ -1,5 +1,5 @@
-// Package v1alpha1 is the windlass.dev API: App, Database, ExternalDatabase, and Platform, whose
-// components are objects of these kinds and Ats.
+// Package v1alpha1 is version v1alpha1 of the windlass.dev API. Its kinds are App, Database, ExternalDatabase and
+// Platform. The components of a Platform are Apps, Databases, ExternalDatabases and Ats.
 //
 // +k8s:deepcopy-gen=package
 // +groupName=windlass.dev

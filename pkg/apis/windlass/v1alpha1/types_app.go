@@ -70,9 +70,9 @@ type AppSpec struct {
 	// +listType=atomic
 	Args []string `json:"args,omitempty"`
 
-	// env are environment variables of the container. A Secret or ConfigMap that a variable refers to
-	// must exist before the App starts, unless the reference is optional. A change of its content
-	// replaces the Pods, and so does a change of this field.
+	// env are environment variables of the container. A Secret or ConfigMap that a variable refers to must exist before
+	// the App starts, unless the reference is optional. A change of the content of such an object, or of this field,
+	// replaces the Pods.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1024
@@ -80,9 +80,9 @@ type AppSpec struct {
 	// +listMapKey=name
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// envFrom are ConfigMaps and Secrets. Each of their keys becomes an environment variable of the
-	// container. They must exist before the App starts, unless the reference is optional. A change of
-	// their content replaces the Pods, and so does a change of this field.
+	// envFrom are ConfigMaps and Secrets. Each of their keys becomes an environment variable of the container. These
+	// objects must exist before the App starts, unless the reference is optional. A change of their content, or of this
+	// field, replaces the Pods.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1024
@@ -104,9 +104,9 @@ type AppSpec struct {
 	// +optional
 	Ingress *AppIngress `json:"ingress,omitempty"`
 
-	// autoscaling adjusts the number of Pods to their CPU utilization, by a HorizontalPodAutoscaler. It
-	// requires resources.requests.cpu, or resources.limits.cpu, which then counts as the request. If it
-	// is unset, the number of Pods is replicas.
+	// autoscaling adjusts the number of Pods to their CPU utilization, with a HorizontalPodAutoscaler. It requires
+	// resources.requests.cpu, or resources.limits.cpu, which then counts as the request. If it is unset, the number of
+	// Pods is replicas.
 	//
 	// +optional
 	Autoscaling *AppAutoscaling `json:"autoscaling,omitempty"`
@@ -122,10 +122,10 @@ type AppSpec struct {
 	// +optional
 	Probe *AppProbe `json:"probe,omitempty"`
 
-	// databaseRef is a reference to a database in the same namespace. The App waits for the connection
-	// Secret of the database, and gets its values in the environment variables DATABASE_URL, PGHOST,
-	// PGPORT, PGDATABASE, PGUSER, PGPASSWORD and PGSSLMODE. A variable of the same name in env takes
-	// precedence. A change of the values replaces the Pods, and so does a change of this field.
+	// databaseRef is a reference to a database in the same namespace. The App waits for the connection Secret of the
+	// database, and gets the values of the Secret in the environment variables DATABASE_URL, PGHOST, PGPORT, PGDATABASE,
+	// PGUSER, PGPASSWORD and PGSSLMODE. A variable of the same name in env takes precedence. A change of the values, or of
+	// this field, replaces the Pods.
 	//
 	// +optional
 	DatabaseRef *DatabaseReference `json:"databaseRef,omitempty"`
@@ -148,10 +148,9 @@ type AppSpec struct {
 	// +listMapKey=name
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// beforeRollout is a command that runs once for each new Pod template, before any Pod is created or
-	// replaced, for example a migration of the database. If the command fails, the Pods of the former
-	// template stay until a command succeeds, or until this field is removed. A change of this field alone replaces
-	// no Pods.
+	// beforeRollout is a command that runs once for each new Pod template, before any Pod is created or replaced, for
+	// example a migration of the database. If the command fails, the Pods of the previous template stay until a command
+	// succeeds, or until this field is removed. A change of this field alone replaces no Pods.
 	//
 	// +optional
 	BeforeRollout *AppBeforeRollout `json:"beforeRollout,omitempty"`

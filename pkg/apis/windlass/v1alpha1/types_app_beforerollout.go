@@ -58,8 +58,7 @@ const (
 
 // BeforeRolloutRun is a run of beforeRollout: one Pod.
 type BeforeRolloutRun struct {
-	// templateDigest identifies the Pod template before whose rollout the command ran, like
-	// status.templateDigest.
+	// templateDigest identifies the Pod template for which the command ran, in the same way as status.templateDigest.
 	//
 	// +required
 	// +kubebuilder:validation:MaxLength=64
@@ -81,8 +80,7 @@ type BeforeRolloutRun struct {
 	// +required
 	Phase BeforeRolloutPhase `json:"phase"`
 
-	// image is the image of the Pod. If the image has more than 256 characters, the field has its
-	// beginning.
+	// image is the image of the Pod. If the image has more than 256 characters, the field has the first 256.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
@@ -103,7 +101,7 @@ type BeforeRolloutRun struct {
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 
-	// message says how a failed command ended. It has the last line of the log.
+	// message says how a failed command ended, and includes the last line of its log.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

@@ -5,10 +5,10 @@ package v1alpha1
 type AppStatus struct {
 	ConditionedStatus `json:",inline"`
 
-	// phase is Pending (an object that the App needs does not exist, or the operator could not create or
-	// update the Deployment and retries), Deploying (Pods are being created, replaced or scheduled, or some
-	// are not available), Ready (the newest Pods are rolled out and available) or Failed (Pods do not start,
-	// crash or are refused, or a user has to act for another reason).
+	// phase is Pending (an object that the App needs does not exist, or the operator could not create or update the
+	// Deployment and retries), Deploying (Pods are being created, replaced or scheduled, or some are not available), Ready
+	// (the newest Pods are rolled out and available) or Failed (Pods do not start, crash or are rejected, or a user has to
+	// act for another reason).
 	//
 	// +optional
 	Phase AppPhase `json:"phase,omitempty"`
@@ -39,8 +39,8 @@ type AppStatus struct {
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url,omitempty"`
 
-	// templateDigest identifies the Pod template that the operator applied last, as the annotation
-	// windlass.dev/template-digest of the Pods does.
+	// templateDigest identifies the Pod template that the operator applied last. The annotation
+	// windlass.dev/template-digest of the Pods identifies their template in the same way.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -51,8 +51,8 @@ type AppStatus struct {
 	// +optional
 	LastAvailable *AvailableTemplate `json:"lastAvailable,omitempty"`
 
-	// beforeRolloutRuns are the last ten runs of spec.beforeRollout, newest first. Each is for another Pod
-	// template, or for another command.
+	// beforeRolloutRuns are the last ten runs of spec.beforeRollout, newest first. Each run is for another Pod template,
+	// or for another command.
 	//
 	// +optional
 	// +listType=atomic

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CredentialsSpec specifies when the operator rotates the credentials of a database. A rotation gives clients
-// another login with a new password. The former login works until no known client uses it.
+// CredentialsSpec specifies when the operator rotates the credentials of a database. A rotation gives clients another
+// login with a new password. The previous login works until no known client uses it.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.rotateEvery) || !self.rotateEvery.matches('^([0-9]{1,5}[hms]){1,3}$') || !(has(self.gracePeriod) ? self.gracePeriod : '10m').matches('^([0-9]{1,5}[hms]){1,3}$') || duration(has(self.gracePeriod) ? self.gracePeriod : '10m') < duration(self.rotateEvery)",message="gracePeriod must be shorter than rotateEvery"
 type CredentialsSpec struct {
@@ -19,8 +19,8 @@ type CredentialsSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}[hms]){1,3}$') && duration(self) >= duration('1h') && duration(self) <= duration('87600h')",message="rotateEvery must be a duration from 1h to 87600h in hours, minutes and seconds, such as 720h or 36h30m"
 	RotateEvery *metav1.Duration `json:"rotateEvery,omitempty"`
 
-	// gracePeriod is the minimum time for which the former login works after a rotation, from 0s to 168h, and shorter
-	// than rotateEvery. The former login works longer if an App still runs Pods with the former content of the
+	// gracePeriod is the minimum time for which the previous login works after a rotation, from 0s to 168h, and shorter
+	// than rotateEvery. The previous login works longer if an App still runs Pods with the previous content of the
 	// connection Secret. Defaults to 10m.
 	//
 	// +optional
@@ -55,8 +55,8 @@ type CredentialsStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	FormerUsername string `json:"formerUsername,omitempty"`
 
-	// waitingFor says what an unfinished rotation waits for, for example the grace period, or an App whose Pods use
-	// the former login. It is empty if no rotation is unfinished.
+	// waitingFor says what an unfinished rotation waits for, for example the grace period, or an App whose Pods use the
+	// previous login. It is empty if no rotation is unfinished.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048

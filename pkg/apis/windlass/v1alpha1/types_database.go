@@ -62,8 +62,8 @@ type DatabaseSpec struct {
 	// +required
 	Storage DatabaseStorage `json:"storage"`
 
-	// databaseName is the name of the database. It has at most 63 bytes. If it is changed, the operator
-	// creates a database with the new name, and the former database stays as it is. Defaults to app.
+	// databaseName is the name of the database. It has at most 63 bytes. If it is changed, the operator creates a database
+	// with the new name, and the previous database stays as it is. Defaults to app.
 	//
 	// +optional
 	// +kubebuilder:default=app
@@ -72,9 +72,9 @@ type DatabaseSpec struct {
 	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 63 && !self.matches('[[:cntrl:]]') && !(self in ['postgres', 'template0', 'template1'])",message="databaseName may have at most 63 bytes and no control characters, and must not be postgres, template0 or template1"
 	DatabaseName string `json:"databaseName,omitempty"`
 
-	// owner is the name of the role that owns the database and connects to it. It has at most 63 bytes.
-	// If it is changed, the operator creates a role with the new name, which gets everything that former
-	// owners own in the database. Former owners can no longer log in. Defaults to app.
+	// owner is the name of the role that owns the database and connects to it. It has at most 63 bytes. If it is changed,
+	// the operator creates a role with the new name, and gives this role everything that previous owners own in the
+	// database. Previous owners can no longer log in. Defaults to app.
 	//
 	// +optional
 	// +kubebuilder:default=app
@@ -94,9 +94,9 @@ type DatabaseSpec struct {
 	OwnerAttributes []OwnerAttribute `json:"ownerAttributes,omitempty"`
 
 	// parameters are settings of the server, by their names in lower case
-	// (https://www.postgresql.org/docs/current/runtime-config.html). A change takes effect at once if
-	// PostgreSQL can reload the parameter; otherwise it needs a restart: see updatePolicy. A value that
-	// PostgreSQL refuses is reported, and the parameter keeps its former value.
+	// (https://www.postgresql.org/docs/current/runtime-config.html). A change takes effect at once if PostgreSQL can
+	// reload the parameter; otherwise it needs a restart: see updatePolicy. If PostgreSQL rejects a value, the condition
+	// Ready reports the error, and the parameter keeps its previous value.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=128
@@ -109,19 +109,18 @@ type DatabaseSpec struct {
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitempty,omitzero"`
 
-	// updatePolicy specifies when a change that needs a restart of PostgreSQL takes effect: a change of
-	// image or resources, and of parameters that PostgreSQL reads only when it starts. Automatic (the
-	// default) restarts PostgreSQL at once. Manual waits until the annotation windlass.dev/restart of
-	// the Database gets a new value; status.pendingRestart has what waits. Everything else takes effect
-	// without a restart, whatever the policy.
+	// updatePolicy specifies when a change that needs a restart of PostgreSQL takes effect: a change of image or
+	// resources, and of parameters that PostgreSQL reads only when it starts. Automatic (the default) restarts PostgreSQL
+	// at once. Manual waits until the annotation windlass.dev/restart of the Database gets a new value, and
+	// status.pendingRestart lists the changes that wait. All other changes take effect without a restart under both
+	// policies.
 	//
 	// +optional
 	// +kubebuilder:default=Automatic
 	UpdatePolicy UpdatePolicy `json:"updatePolicy,omitempty"`
 
-	// credentials specifies when the operator rotates the login in the connection Secret. Defaults to
-	// never. The annotation windlass.dev/rotate-credentials asks for a rotation each time its value
-	// changes.
+	// credentials specifies when the operator rotates the login in the connection Secret. Defaults to never. Each change
+	// of the annotation windlass.dev/rotate-credentials also requests a rotation.
 	//
 	// +optional
 	Credentials *CredentialsSpec `json:"credentials,omitempty"`
@@ -149,7 +148,7 @@ const (
 	OwnerCreateRole OwnerAttribute = "CreateRole"
 )
 
-// ParameterValue is the value of a setting of PostgreSQL, as on the command line of the server.
+// ParameterValue is the value of a parameter of PostgreSQL, as on the command line of the server.
 //
 // +kubebuilder:validation:MaxLength=4096
 // +kubebuilder:validation:Pattern=`^[^\x00-\x1f\x7f]*$`
@@ -188,8 +187,8 @@ type DatabaseStorage struct {
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 
-// Database is a PostgreSQL server on a volume, with one database, the role that owns it, and a Secret to
-// connect with.
+// Database is a PostgreSQL server on a volume, with one database, the role that owns it, and a Secret with which
+// clients connect.
 //
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

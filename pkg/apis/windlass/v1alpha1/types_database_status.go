@@ -28,8 +28,8 @@ type DatabaseStatus struct {
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
 
-	// pendingRestart has the parameters, and the fields spec.image and spec.resources, whose change takes
-	// effect at the next restart of PostgreSQL.
+	// pendingRestart lists the changes that take effect at the next restart of PostgreSQL: names of parameters, spec.image
+	// and spec.resources.
 	//
 	// +optional
 	// +listType=set
@@ -42,14 +42,14 @@ type DatabaseStatus struct {
 	// +optional
 	Credentials *CredentialsStatus `json:"credentials,omitempty"`
 
-	// server is what the operator has last seen on the PostgreSQL server. It is empty if the operator
-	// could not connect.
+	// server is the observed state of the PostgreSQL server with the newest settings. It is empty if the operator could
+	// not connect, or if the server does not have the newest settings yet.
 	//
 	// +optional
 	Server *DatabaseServerStatus `json:"server,omitempty"`
 }
 
-// DatabaseServerStatus is what the operator has seen on a PostgreSQL server.
+// DatabaseServerStatus is the observed state of a PostgreSQL server.
 type DatabaseServerStatus struct {
 	// revision identifies the settings that the server has.
 	//
@@ -62,7 +62,7 @@ type DatabaseServerStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// problem says which settings the server could not apply, and why. The server runs with the former ones.
+	// problem says which settings the server could not apply, and why. The server runs with the previous settings.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

@@ -26,12 +26,11 @@ const (
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || has(self.owner) || !(self.databaseName.startsWith('pg_') || self.databaseName in ['public', 'none'])",optionalOldSelf=true,message="owner must be set, because a role cannot have the name of this database"
 // +kubebuilder:validation:XValidation:rule="has(self.owner) == has(oldSelf.owner) && (!has(self.owner) || self.owner == oldSelf.owner)",message="owner cannot be changed, because the operator does not hand over the objects of the previous owner; create another ExternalDatabase, and copy the data with pg_dump and psql"
 type ExternalDatabaseSpec struct {
-	// connectionSecretRef is a reference to the connection Secret, with which the operator connects to
-	// the server. Its role must be allowed to create roles and databases. The Secret has the keys host,
-	// port (defaults to 5432), username, password, dbname (defaults to postgres), sslmode (defaults to
-	// verify-full) and ca (certificates in PEM form). It can have the key uri instead: uri then has the
-	// whole connection except ca, and a key that disagrees with uri is an error. A change of the Secret
-	// takes effect at once.
+	// connectionSecretRef is a reference to the connection Secret, with which the operator connects to the server. The
+	// role in the Secret must be allowed to create roles and databases. The Secret has the keys host, port (defaults to
+	// 5432), username, password, dbname (defaults to postgres), sslmode (defaults to verify-full) and ca (certificates in
+	// PEM form). Instead of these keys except ca, the Secret can have the key uri, which contains the whole connection.
+	// The Secret is invalid if another key has a different value than uri. A change of the Secret takes effect at once.
 	//
 	// +required
 	ConnectionSecretRef SecretReference `json:"connectionSecretRef"`
@@ -64,18 +63,16 @@ type ExternalDatabaseSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Extensions []ExtensionName `json:"extensions,omitempty"`
 
-	// deletionPolicy specifies what happens to the role and the database when the ExternalDatabase is
-	// deleted. Retain (the default) leaves both, without a connection to the server. Delete deletes
-	// both, and the ExternalDatabase stays until they are deleted. The field can still be changed while
-	// the ExternalDatabase is being deleted.
+	// deletionPolicy specifies what happens to the role and the database when the ExternalDatabase is deleted. Retain (the
+	// default) keeps both, and the operator does not connect to the server. Delete deletes both, and the ExternalDatabase
+	// stays until both are deleted. The field can still be changed while the ExternalDatabase is being deleted.
 	//
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// credentials specifies when the operator rotates the login in the Secret of the ExternalDatabase.
-	// Defaults to never. The annotation windlass.dev/rotate-credentials asks for a rotation each time
-	// its value changes.
+	// credentials specifies when the operator rotates the login in the Secret of the ExternalDatabase. Defaults to never.
+	// Each change of the annotation windlass.dev/rotate-credentials also requests a rotation.
 	//
 	// +optional
 	Credentials *CredentialsSpec `json:"credentials,omitempty"`
@@ -112,9 +109,9 @@ type ExternalDatabaseStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	ExternalID string `json:"externalID,omitempty"`
 
-	// serverDatabase is the name of the Database of this namespace whose server has the role and the
-	// database. It is empty for any other server. If this Database and its volume are deleted, the role
-	// and the database are deleted with the volume.
+	// serverDatabase is the name of the Database in the same namespace whose server has the role and the database. It is
+	// empty if the server does not belong to such a Database. If the Database and its volume are deleted, the role and the
+	// database are deleted with the volume.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -126,8 +123,7 @@ type ExternalDatabaseStatus struct {
 	Credentials *CredentialsStatus `json:"credentials,omitempty"`
 }
 
-// ExternalDatabase is a role and a database on an existing PostgreSQL server, and a Secret to connect
-// with.
+// ExternalDatabase is a role and a database on an existing PostgreSQL server, and a Secret with which clients connect.
 //
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

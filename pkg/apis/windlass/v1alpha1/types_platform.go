@@ -38,7 +38,7 @@ const (
 	PlatformReady PlatformPhase = "Ready"
 	// PlatformFailed means that a user has to act. The condition Degraded says why.
 	PlatformFailed PlatformPhase = "Failed"
-	// PlatformDeleting means that the components are being removed. Then the Platform is deleted.
+	// PlatformDeleting means that the Platform is being deleted, and that its components are removed before.
 	PlatformDeleting PlatformPhase = "Deleting"
 )
 
@@ -88,8 +88,8 @@ type PlatformComponent struct {
 	// +kubebuilder:default=Managed
 	ManagementState ManagementState `json:"managementState,omitempty"`
 
-	// dependsOn are the names of the components that must be Ready before this component starts. They
-	// are removed after this component.
+	// dependsOn are the names of the components that must be Ready before this component starts. These components are
+	// removed after this component.
 	//
 	// +optional
 	// +listType=set
@@ -111,11 +111,11 @@ type PlatformComponent struct {
 	// +optional
 	ExternalDatabase *ExternalDatabaseSpec `json:"externalDatabase,omitempty"`
 
-	// at is the spec of an At. It makes the component an At, which is Ready once its command has
-	// succeeded. The command runs once for each different spec: if the spec changes after the command has
-	// started, the operator waits until the command has ended, deletes the At, and creates it again.
-	// backoffLimit alone does not make the command run again. Components that depend on this one, directly
-	// or through other components, are not changed until the command has succeeded.
+	// at is the spec of an At. It makes the component an At, which is Ready after its command has succeeded. The command
+	// runs once for each different spec: if the spec changes after the command has started, the operator waits until the
+	// command has ended, deletes the At, and creates it again. backoffLimit alone does not make the command run again.
+	// Components that depend on this one, directly or through other components, are not changed until the command has
+	// succeeded.
 	//
 	// +optional
 	At *cnatv1.AtSpec `json:"at,omitempty"`
@@ -141,8 +141,8 @@ type PlatformStatus struct {
 	// +optional
 	Phase PlatformPhase `json:"phase,omitempty"`
 
-	// namespaceUID is the UID of the namespace that existed last. It is empty if the namespace has never
-	// existed. If the namespace is deleted, the operator does not create it again, because its labels,
+	// namespaceUID is the UID of the last namespace that existed with the name in spec.namespace. It is empty if the
+	// namespace has never existed. If the namespace is deleted, the operator does not create it again, because its labels,
 	// quotas, policies and role bindings, which isolated it, were deleted with it.
 	//
 	// +optional

@@ -11,8 +11,8 @@ type PlatformComponentPhase string
 
 // Phases of a component in addition to the phases of its child.
 const (
-	// ComponentWaiting means that the component waits: it starts when its dependencies are Ready, and it
-	// is removed when the components that depend on it are deleted.
+	// ComponentWaiting means that the component waits for the namespace or for other components. A component starts when
+	// its dependencies are Ready, and is removed after the components that depend on it.
 	ComponentWaiting PlatformComponentPhase = "Waiting"
 	// ComponentRemoving means that the child is being deleted.
 	ComponentRemoving PlatformComponentPhase = "Removing"
@@ -54,8 +54,7 @@ type PlatformComponentStatus struct {
 	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
 
-	// runs are the last three runs of a component that is an At, newest first. A run is listed once it has
-	// ended.
+	// runs are the last three runs of a component that is an At, newest first. A run is listed after it has ended.
 	//
 	// +optional
 	// +listType=atomic
@@ -69,8 +68,8 @@ type PlatformTaskRun struct {
 	// uid is the UID of the At.
 	UID types.UID `json:"uid"`
 
-	// image is the image in the spec of the At. It is empty if the At has none. If the image has more than
-	// 256 characters, the field has its beginning.
+	// image is the image in the spec of the At. It is empty if the At has none. If the image has more than 256 characters,
+	// the field has the first 256.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
@@ -86,7 +85,7 @@ type PlatformTaskRun struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// succeeded specifies whether the command ended with exit code 0.
+	// succeeded is true if the command ended with exit code 0.
 	Succeeded bool `json:"succeeded"`
 
 	// reason is the reason of the condition Complete or Failed of the At.

@@ -10,7 +10,8 @@ type ConditionedStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Progressing, Degraded, and Stalled and Paused (present only while they are True).
+	// conditions are Ready, Progressing and Degraded. The conditions Stalled and Paused are present only while they are
+	// True.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64

@@ -53,7 +53,7 @@ var suffixes = []string{"-login1", "-login2"}
 // Alternates returns the names of the two alternate logins: the owner followed by -login1 and -login2. From the first
 // rotation on, each rotation changes from one of them to the other. Alternates shortens the owner at the boundary of a
 // character, so that a name has at most 63 bytes. Alternate logins are members of the owner, and act as the owner. They
-// can change the password of the owner, but not the password of each other, so the owner is not the login again.
+// can change the password of the owner, but not the password of each other, so the owner never becomes the login again.
 func Alternates(owner string) []string {
 	names := make([]string, 0, len(suffixes))
 	for _, suffix := range suffixes {

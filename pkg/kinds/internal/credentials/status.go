@@ -11,8 +11,8 @@ func Recorded(owner string, status *v1alpha1.CredentialsStatus) string {
 	return LoginIn(nil, owner, status.Username)
 }
 
-// NewRecord returns the Record of a connection Secret that is created with a new password. The new password counts as
-// carrying out the request for a rotation in schedule. status may be nil.
+// NewRecord returns the Record of a connection Secret that is created with a new password. The request for a rotation
+// in schedule counts as carried out, because the password is new. status may be nil.
 func NewRecord(status *v1alpha1.CredentialsStatus, schedule Schedule) Record {
 	record := Record{Request: schedule.Request}
 	if status != nil && status.LastRotationTime != nil {
