@@ -150,9 +150,9 @@ type AtSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// suspend prevents the start of the command. While it is true, a Pending At stays Pending, even after the scheduled
-	// time. It cannot be changed after the At has become Running. Defaults to false. It has the same meaning as in a
-	// CronJob.
+	// suspend specifies whether the At is suspended. While it is true, a Pending At stays Pending, even after the
+	// scheduled time. It cannot be changed after the At has become Running. Defaults to false. It has the same meaning as
+	// in a CronJob.
 	//
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
@@ -168,8 +168,8 @@ type AtStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// phase is Pending (the command waits for its scheduled time), Running (the Pod exists, or is about
-	// to be created) or Done (the command has ended, or will not be started).
+	// phase is Pending, Running or Done. Pending means that the command waits for its scheduled time. Running means that
+	// the Pod exists, or is about to be created. Done means that the command has ended, or will not be started.
 	//
 	// +optional
 	Phase AtPhase `json:"phase,omitempty"`

@@ -34,13 +34,13 @@ type AtSpec struct {
 	Command string `json:"command"`
 }
 
-// AtStatus is the observed state of an At. Except for phase, its fields are the same as in v1: after a
-// write as v1alpha1, the API server keeps only those fields of the stored status that this version has.
+// AtStatus is the observed state of an At. Except for phase, its fields are the same as in v1. After a write as
+// v1alpha1, the API server keeps only the fields of the stored status that v1alpha1 has.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || oldSelf.phase == 'PENDING' || (oldSelf.phase == 'RUNNING' && self.phase == 'DONE')))",message="phase only goes forward: PENDING, RUNNING, DONE; to run the command again, create another At"
 type AtStatus struct {
-	// phase is PENDING (the command waits for its scheduled time), RUNNING (the Pod exists, or is about
-	// to be created) or DONE (the command has ended, or will not be started).
+	// phase is PENDING, RUNNING or DONE. PENDING means that the command waits for its scheduled time. RUNNING means that
+	// the Pod exists, or is about to be created. DONE means that the command has ended, or will not be started.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=PENDING;RUNNING;DONE

@@ -5,10 +5,10 @@ package v1alpha1
 type AppStatus struct {
 	ConditionedStatus `json:",inline"`
 
-	// phase is Pending (an object that the App needs does not exist, or the operator could not create or update the
-	// Deployment and retries), Deploying (Pods are being created, replaced or scheduled, or some are not available), Ready
-	// (the newest Pods are rolled out and available) or Failed (Pods do not start, crash or are rejected, or a user has to
-	// act for another reason).
+	// phase is Pending, Deploying, Ready or Failed. Pending means that an object that the App needs does not exist, or
+	// that the operator could not create or update the Deployment and retries. Deploying means that Pods are being
+	// created, replaced or scheduled, or that some are not available. Ready means that the newest Pods are rolled out and
+	// available. Failed means that Pods do not start, crash or are rejected, or that a user has to act for another reason.
 	//
 	// +optional
 	Phase AppPhase `json:"phase,omitempty"`

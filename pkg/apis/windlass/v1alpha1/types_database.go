@@ -46,11 +46,10 @@ type DatabaseSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="version cannot be changed, because PostgreSQL does not read the data of another major version; create another Database of the new version, and copy the data with pg_dump and psql"
 	Version string `json:"version"`
 
-	// image is the container image of PostgreSQL. Set it to choose a minor version, or to use another
-	// registry. The image must have the major version in the field version, the programs of PostgreSQL
-	// in PATH, a shell, and a user with the ID 999, like the official Debian images of Docker. A change
-	// restarts PostgreSQL. Defaults to postgres:<version>. The operator's flag
-	// --postgresql-image sets another name in place of postgres.
+	// image is the container image of PostgreSQL. Set it to choose a minor version, or to use another registry. The image
+	// must have the major version in the field version, the programs of PostgreSQL in PATH, a shell, and a user with the
+	// ID 999. The official Debian images of Docker have all of these. A change restarts PostgreSQL. Defaults to
+	// postgres:<version>. The operator's flag --postgresql-image sets another name in place of postgres.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -63,7 +62,7 @@ type DatabaseSpec struct {
 	Storage DatabaseStorage `json:"storage"`
 
 	// databaseName is the name of the database. It has at most 63 bytes. If it is changed, the operator creates a database
-	// with the new name, and the previous database stays as it is. Defaults to app.
+	// with the new name, and does not change the previous database. Defaults to app.
 	//
 	// +optional
 	// +kubebuilder:default=app

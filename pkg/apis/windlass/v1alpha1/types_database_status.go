@@ -10,8 +10,9 @@ import (
 type DatabaseStatus struct {
 	ConditionedStatus `json:",inline"`
 
-	// phase is Pending (the operator could not create all objects yet, and retries), Deploying
-	// (PostgreSQL is starting), Ready (PostgreSQL accepts connections) or Failed (a user has to act).
+	// phase is Pending, Deploying, Ready or Failed. Pending means that the operator could not create all objects yet, and
+	// retries. Deploying means that PostgreSQL is starting. Ready means that PostgreSQL accepts connections. Failed means
+	// that a user has to act.
 	//
 	// +optional
 	Phase DatabasePhase `json:"phase,omitempty"`

@@ -29,8 +29,8 @@ type ExternalDatabaseSpec struct {
 	// connectionSecretRef is a reference to the connection Secret, with which the operator connects to the server. The
 	// role in the Secret must be allowed to create roles and databases. The Secret has the keys host, port (defaults to
 	// 5432), username, password, dbname (defaults to postgres), sslmode (defaults to verify-full) and ca (certificates in
-	// PEM form). Instead of these keys except ca, the Secret can have the key uri, which contains the whole connection.
-	// The Secret is invalid if another key has a different value than uri. A change of the Secret takes effect at once.
+	// PEM form). The key uri can contain the whole connection except ca, in place of the other keys. The Secret is invalid
+	// if uri and another key disagree. A change of the Secret takes effect at once.
 	//
 	// +required
 	ConnectionSecretRef SecretReference `json:"connectionSecretRef"`
@@ -90,8 +90,8 @@ type ExtensionName string
 type ExternalDatabaseStatus struct {
 	ConditionedStatus `json:",inline"`
 
-	// phase is Pending (the connection Secret or the server is not available), Ready (the owner can
-	// connect) or Failed (a user has to act).
+	// phase is Pending, Ready or Failed. Pending means that the connection Secret or the server is not available. Ready
+	// means that the owner can connect. Failed means that a user has to act.
 	//
 	// +optional
 	Phase ExternalDatabasePhase `json:"phase,omitempty"`

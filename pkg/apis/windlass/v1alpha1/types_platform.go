@@ -79,9 +79,9 @@ type PlatformComponent struct {
 	// +required
 	Name ComponentName `json:"name"`
 
-	// managementState is Managed (the child is created, and kept in the desired state), Removed (the
-	// child is deleted) or Unmanaged (the child is released: the operator does not change it, and it
-	// stays when the Platform is deleted). If an Unmanaged component becomes Managed, the operator
+	// managementState is Managed, Removed or Unmanaged. Managed means that the child is created, and kept in the desired
+	// state. Removed means that the child is deleted. Unmanaged means that the child is released: the operator does not
+	// change the child, which stays when the Platform is deleted. If an Unmanaged component becomes Managed, the operator
 	// brings its child to the desired state again. Defaults to Managed.
 	//
 	// +optional
@@ -133,10 +133,10 @@ type ComponentName string
 type PlatformStatus struct {
 	ConditionedStatus `json:",inline"`
 
-	// phase is Pending (the namespace could not be created yet, or is being deleted), Deploying
-	// (components are being started, changed or removed), Ready (every Managed component is Ready, and
-	// every Removed component is deleted), Failed (a user has to act) or Deleting (the Platform is being
-	// deleted).
+	// phase is Pending, Deploying, Ready, Failed or Deleting. Pending means that the namespace could not be created yet,
+	// or is being deleted. Deploying means that components are being started, changed or removed. Ready means that every
+	// Managed component is Ready, and every Removed component is deleted. Failed means that a user has to act. Deleting
+	// means that the Platform is being deleted.
 	//
 	// +optional
 	Phase PlatformPhase `json:"phase,omitempty"`

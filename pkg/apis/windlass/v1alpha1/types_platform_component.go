@@ -34,9 +34,9 @@ type PlatformComponentStatus struct {
 	// Unmanaged component is not released yet, and Removed if the component is no longer in the spec.
 	ManagementState ManagementState `json:"managementState"`
 
-	// phase is the phase of the child, or Waiting (for other components or the namespace), Removing (the
-	// child is being deleted), Removed (the component is Removed and has no child) or Absent (the
-	// component is Unmanaged and has no child).
+	// phase is the phase of the child, or Waiting, Removing, Removed or Absent. Waiting means that the component waits for
+	// other components or for the namespace. Removing means that the child is being deleted. Removed and Absent mean that
+	// a Removed or an Unmanaged component has no child.
 	//
 	// +optional
 	Phase PlatformComponentPhase `json:"phase,omitempty"`

@@ -9,13 +9,12 @@ import (
 // AtSpecApplyConfiguration represents a declarative configuration of the AtSpec type for use
 // with apply.
 //
-// AtSpec is the desired state of an At: the command, and the time at which it runs. Once the command has
-// started, the API server refuses changes of all fields except ttlSecondsAfterFinished and, while the At is
-// Running, backoffLimit.
+// AtSpec is the desired state of an At: the command, and the time at which it runs. After the command has started, the
+// API server rejects changes of all fields except ttlSecondsAfterFinished and, while the At is Running, backoffLimit.
 type AtSpecApplyConfiguration struct {
-	// schedule is the time at which the command runs, in RFC 3339 with any offset:
-	// 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00. If the time is in the past, the command
-	// runs at once. A change takes effect at once while the At is Pending, and is refused afterwards.
+	// schedule is the time at which the command runs, in RFC 3339 with any offset: 2026-02-10T20:30:00Z or
+	// 2026-02-10T21:30:00+01:00. If the time is in the past, the command runs at once. A change takes effect at once while
+	// the At is Pending, and is rejected afterwards.
 	Schedule *string `json:"schedule,omitempty"`
 	// command is the entry point of the container. It does not run in a shell. For a command line of
 	// a shell, use ["/bin/sh", "-c", "echo Hello"].
@@ -66,9 +65,9 @@ type AtSpecApplyConfiguration struct {
 	// same meaning as in a Job. If the At is applied again after its deletion, for example by a GitOps
 	// tool, its command runs again, unless startingDeadlineSeconds is less than this field.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
-	// suspend specifies whether the command is held back. While it is true, a Pending At stays Pending,
-	// even after the scheduled time. It cannot be changed once the At is Running. Defaults to false. It
-	// has the same meaning as in a CronJob.
+	// suspend specifies whether the At is suspended. While it is true, a Pending At stays Pending, even after the
+	// scheduled time. It cannot be changed after the At has become Running. Defaults to false. It has the same meaning as
+	// in a CronJob.
 	Suspend *bool `json:"suspend,omitempty"`
 }
 

@@ -15,8 +15,8 @@ import (
 type AtStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// phase is Pending (the command waits for its scheduled time), Running (the Pod exists, or is about
-	// to be created) or Done (the command has ended, or will not be started).
+	// phase is Pending, Running or Done. Pending means that the command waits for its scheduled time. Running means that
+	// the Pod exists, or is about to be created. Done means that the command has ended, or will not be started.
 	Phase *cnatv1.AtPhase `json:"phase,omitempty"`
 	// conditions are Ready (the command succeeded), Progressing, Degraded, Stalled (present only while
 	// it is True) and, once the At is Done, Complete or Failed.

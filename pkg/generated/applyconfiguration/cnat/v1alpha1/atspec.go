@@ -5,12 +5,12 @@ package v1alpha1
 // AtSpecApplyConfiguration represents a declarative configuration of the AtSpec type for use
 // with apply.
 //
-// AtSpec is the desired state of an At: the command, and the time at which it runs. Once the command has
-// started, the API server refuses changes.
+// AtSpec is the desired state of an At: the command, and the time at which it runs. After the command has started, the
+// API server rejects changes.
 type AtSpecApplyConfiguration struct {
-	// schedule is the time at which the command runs, in RFC 3339 with any offset:
-	// 2026-02-10T20:30:00Z or 2026-02-10T21:30:00+01:00. If the time is in the past, the command
-	// runs at once. A change takes effect at once while the At is PENDING, and is refused afterwards.
+	// schedule is the time at which the command runs, in RFC 3339 with any offset: 2026-02-10T20:30:00Z or
+	// 2026-02-10T21:30:00+01:00. If the time is in the past, the command runs at once. A change takes effect at once while
+	// the At is PENDING, and is rejected afterwards.
 	Schedule *string `json:"schedule,omitempty"`
 	// command is a command line, which /bin/sh runs.
 	Command *string `json:"command,omitempty"`

@@ -10,11 +10,11 @@ import (
 // AtStatusApplyConfiguration represents a declarative configuration of the AtStatus type for use
 // with apply.
 //
-// AtStatus is the observed state of an At. Except for phase, its fields are the same as in v1: after a
-// write as v1alpha1, the API server keeps only those fields of the stored status that this version has.
+// AtStatus is the observed state of an At. Except for phase, its fields are the same as in v1. After a write as
+// v1alpha1, the API server keeps only the fields of the stored status that v1alpha1 has.
 type AtStatusApplyConfiguration struct {
-	// phase is PENDING (the command waits for its scheduled time), RUNNING (the Pod exists, or is about
-	// to be created) or DONE (the command has ended, or will not be started).
+	// phase is PENDING, RUNNING or DONE. PENDING means that the command waits for its scheduled time. RUNNING means that
+	// the Pod exists, or is about to be created. DONE means that the command has ended, or will not be started.
 	Phase *string `json:"phase,omitempty"`
 	// observedGeneration is the metadata.generation that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

@@ -25,13 +25,13 @@ type AppSpecApplyConfiguration struct {
 	// args are the arguments of the entry point. A change replaces the Pods. Defaults to the arguments
 	// in the image, if command is not set.
 	Args []string `json:"args,omitempty"`
-	// env are environment variables of the container. A Secret or ConfigMap that a variable refers to
-	// must exist before the App starts, unless the reference is optional. A change of its content
-	// replaces the Pods, and so does a change of this field.
+	// env are environment variables of the container. A Secret or ConfigMap that a variable refers to must exist before
+	// the App starts, unless the reference is optional. A change of the content of such an object, or of this field,
+	// replaces the Pods.
 	Env []v1.EnvVar `json:"env,omitempty"`
-	// envFrom are ConfigMaps and Secrets. Each of their keys becomes an environment variable of the
-	// container. They must exist before the App starts, unless the reference is optional. A change of
-	// their content replaces the Pods, and so does a change of this field.
+	// envFrom are ConfigMaps and Secrets. Each of their keys becomes an environment variable of the container. These
+	// objects must exist before the App starts, unless the reference is optional. A change of their content, or of this
+	// field, replaces the Pods.
 	EnvFrom []v1.EnvFromSource `json:"envFrom,omitempty"`
 	// config are files by name, which are mounted in the directory /etc/app of the container. They have
 	// at most 524288 characters in total. A change replaces the Pods.
@@ -39,19 +39,19 @@ type AppSpecApplyConfiguration struct {
 	// ingress makes the App reachable from outside the cluster, through an Ingress. If it is unset, the
 	// App has no Ingress.
 	Ingress *AppIngressApplyConfiguration `json:"ingress,omitempty"`
-	// autoscaling adjusts the number of Pods to their CPU utilization, by a HorizontalPodAutoscaler. It
-	// requires resources.requests.cpu, or resources.limits.cpu, which then counts as the request. If it
-	// is unset, the number of Pods is replicas.
+	// autoscaling adjusts the number of Pods to their CPU utilization, with a HorizontalPodAutoscaler. It requires
+	// resources.requests.cpu, or resources.limits.cpu, which then counts as the request. If it is unset, the number of
+	// Pods is replicas.
 	Autoscaling *AppAutoscalingApplyConfiguration `json:"autoscaling,omitempty"`
 	// resources are the resource requests and limits of the container. A change replaces the Pods.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 	// probe is the readiness probe of the Pods. If it is unset, a Pod gets traffic as soon as its
 	// container runs. A change replaces the Pods.
 	Probe *AppProbeApplyConfiguration `json:"probe,omitempty"`
-	// databaseRef is a reference to a database in the same namespace. The App waits for the connection
-	// Secret of the database, and gets its values in the environment variables DATABASE_URL, PGHOST,
-	// PGPORT, PGDATABASE, PGUSER, PGPASSWORD and PGSSLMODE. A variable of the same name in env takes
-	// precedence. A change of the values replaces the Pods, and so does a change of this field.
+	// databaseRef is a reference to a database in the same namespace. The App waits for the connection Secret of the
+	// database, and gets the values of the Secret in the environment variables DATABASE_URL, PGHOST, PGPORT, PGDATABASE,
+	// PGUSER, PGPASSWORD and PGSSLMODE. A variable of the same name in env takes precedence. A change of the values, or of
+	// this field, replaces the Pods.
 	DatabaseRef *DatabaseReferenceApplyConfiguration `json:"databaseRef,omitempty"`
 	// serviceAccountName is the name of the ServiceAccount of the Pods. If it is unset, the Pods use the
 	// default ServiceAccount of the namespace, but do not mount its token. To mount that token, set the
@@ -60,10 +60,9 @@ type AppSpecApplyConfiguration struct {
 	// imagePullSecrets are references to Secrets in the same namespace that are used to pull the
 	// image. A change of this field replaces the Pods.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// beforeRollout is a command that runs once for each new Pod template, before any Pod is created or
-	// replaced, for example a migration of the database. If the command fails, the Pods of the former
-	// template stay until a command succeeds, or until this field is removed. A change of this field alone replaces
-	// no Pods.
+	// beforeRollout is a command that runs once for each new Pod template, before any Pod is created or replaced, for
+	// example a migration of the database. If the command fails, the Pods of the previous template stay until a command
+	// succeeds, or until this field is removed. A change of this field alone replaces no Pods.
 	BeforeRollout *AppBeforeRolloutApplyConfiguration `json:"beforeRollout,omitempty"`
 }
 

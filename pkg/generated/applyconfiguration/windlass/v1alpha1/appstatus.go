@@ -14,10 +14,10 @@ import (
 // and available.
 type AppStatusApplyConfiguration struct {
 	ConditionedStatusApplyConfiguration `json:""`
-	// phase is Pending (an object that the App needs does not exist, or the operator could not create or
-	// update the Deployment and retries), Deploying (Pods are being created, replaced or scheduled, or some
-	// are not available), Ready (the newest Pods are rolled out and available) or Failed (Pods do not start,
-	// crash or are refused, or a user has to act for another reason).
+	// phase is Pending, Deploying, Ready or Failed. Pending means that an object that the App needs does not exist, or
+	// that the operator could not create or update the Deployment and retries. Deploying means that Pods are being
+	// created, replaced or scheduled, or that some are not available. Ready means that the newest Pods are rolled out and
+	// available. Failed means that Pods do not start, crash or are rejected, or that a user has to act for another reason.
 	Phase *windlassv1alpha1.AppPhase `json:"phase,omitempty"`
 	// replicas is the number of Pods. During a rollout, it is updated only when the status or the reason
 	// of the condition Ready changes.
@@ -29,13 +29,13 @@ type AppStatusApplyConfiguration struct {
 	// url is the URL of the App: the URL of its Ingress or, without an Ingress, the URL of its Service,
 	// which only clients in the cluster reach.
 	URL *string `json:"url,omitempty"`
-	// templateDigest identifies the Pod template that the operator applied last, as the annotation
-	// windlass.dev/template-digest of the Pods does.
+	// templateDigest identifies the Pod template that the operator applied last. The annotation
+	// windlass.dev/template-digest of the Pods identifies their template in the same way.
 	TemplateDigest *string `json:"templateDigest,omitempty"`
 	// lastAvailable is the last Pod template whose Pods were all rolled out and available.
 	LastAvailable *AvailableTemplateApplyConfiguration `json:"lastAvailable,omitempty"`
-	// beforeRolloutRuns are the last ten runs of spec.beforeRollout, newest first. Each is for another Pod
-	// template, or for another command.
+	// beforeRolloutRuns are the last ten runs of spec.beforeRollout, newest first. Each run is for another Pod template,
+	// or for another command.
 	BeforeRolloutRuns []BeforeRolloutRunApplyConfiguration `json:"beforeRolloutRuns,omitempty"`
 }
 

@@ -13,8 +13,7 @@ import (
 //
 // BeforeRolloutRun is a run of beforeRollout: one Pod.
 type BeforeRolloutRunApplyConfiguration struct {
-	// templateDigest identifies the Pod template before whose rollout the command ran, like
-	// status.templateDigest.
+	// templateDigest identifies the Pod template for which the command ran, in the same way as status.templateDigest.
 	TemplateDigest *string `json:"templateDigest,omitempty"`
 	// commandDigest identifies the content of spec.beforeRollout.
 	CommandDigest *string `json:"commandDigest,omitempty"`
@@ -22,8 +21,7 @@ type BeforeRolloutRunApplyConfiguration struct {
 	PodUID *types.UID `json:"podUID,omitempty"`
 	// phase is Running, Succeeded or Failed.
 	Phase *windlassv1alpha1.BeforeRolloutPhase `json:"phase,omitempty"`
-	// image is the image of the Pod. If the image has more than 256 characters, the field has its
-	// beginning.
+	// image is the image of the Pod. If the image has more than 256 characters, the field has the first 256.
 	Image *string `json:"image,omitempty"`
 	// startTime is the time at which the Pod was created.
 	StartTime *v1.Time `json:"startTime,omitempty"`
@@ -31,7 +29,7 @@ type BeforeRolloutRunApplyConfiguration struct {
 	CompletionTime *v1.Time `json:"completionTime,omitempty"`
 	// exitCode is the exit code of the command.
 	ExitCode *int32 `json:"exitCode,omitempty"`
-	// message says how a failed command ended. It has the last line of the log.
+	// message says how a failed command ended, and includes the last line of its log.
 	Message *string `json:"message,omitempty"`
 }
 

@@ -13,7 +13,8 @@ import (
 type ConditionedStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready, Progressing, Degraded, and Stalled and Paused (present only while they are True).
+	// conditions are Ready, Progressing and Degraded. The conditions Stalled and Paused are present only while they are
+	// True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -9,15 +9,15 @@ import (
 // CredentialsSpecApplyConfiguration represents a declarative configuration of the CredentialsSpec type for use
 // with apply.
 //
-// CredentialsSpec specifies when the operator rotates the credentials of a database. A rotation gives clients
-// another login with a new password. The former login works until no known client uses it.
+// CredentialsSpec specifies when the operator rotates the credentials of a database. A rotation gives clients another
+// login with a new password. The previous login works until no known client uses it.
 type CredentialsSpecApplyConfiguration struct {
 	// rotateEvery is the time between two rotations, from 1h to 87600h, for example 720h. Without it, the operator rotates
 	// the credentials only when the annotation windlass.dev/rotate-credentials changes. The time starts with the last
 	// rotation or, before the first rotation, with the creation of the connection Secret.
 	RotateEvery *v1.Duration `json:"rotateEvery,omitempty"`
-	// gracePeriod is the minimum time for which the former login works after a rotation, from 0s to 168h, and shorter
-	// than rotateEvery. The former login works longer if an App still runs Pods with the former content of the
+	// gracePeriod is the minimum time for which the previous login works after a rotation, from 0s to 168h, and shorter
+	// than rotateEvery. The previous login works longer if an App still runs Pods with the previous content of the
 	// connection Secret. Defaults to 10m.
 	GracePeriod *v1.Duration `json:"gracePeriod,omitempty"`
 }

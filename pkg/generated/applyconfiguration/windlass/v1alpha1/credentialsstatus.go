@@ -20,8 +20,8 @@ type CredentialsStatusApplyConfiguration struct {
 	NextRotationTime *v1.Time `json:"nextRotationTime,omitempty"`
 	// formerUsername is the login that clients used before the last rotation, while it can still log in.
 	FormerUsername *string `json:"formerUsername,omitempty"`
-	// waitingFor says what an unfinished rotation waits for, for example the grace period, or an App whose Pods use
-	// the former login. It is empty if no rotation is unfinished.
+	// waitingFor says what an unfinished rotation waits for, for example the grace period, or an App whose Pods use the
+	// previous login. It is empty if no rotation is unfinished.
 	WaitingFor *string `json:"waitingFor,omitempty"`
 }
 

@@ -11,8 +11,8 @@ import (
 // DatabaseApplyConfiguration represents a declarative configuration of the Database type for use
 // with apply.
 //
-// Database is a PostgreSQL server on a volume, with one database, the role that owns it, and a Secret to
-// connect with.
+// Database is a PostgreSQL server on a volume, with one database, the role that owns it, and a Secret with which
+// clients connect.
 type DatabaseApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -9,13 +9,13 @@ import (
 // DatabaseServerStatusApplyConfiguration represents a declarative configuration of the DatabaseServerStatus type for use
 // with apply.
 //
-// DatabaseServerStatus is what the operator has seen on a PostgreSQL server.
+// DatabaseServerStatus is the observed state of a PostgreSQL server.
 type DatabaseServerStatusApplyConfiguration struct {
 	// revision identifies the settings that the server has.
 	Revision *string `json:"revision,omitempty"`
 	// startTime is when the container started.
 	StartTime *v1.Time `json:"startTime,omitempty"`
-	// problem says which settings the server could not apply, and why. The server runs with the former ones.
+	// problem says which settings the server could not apply, and why. The server runs with the previous settings.
 	Problem *string `json:"problem,omitempty"`
 }
 

@@ -15,20 +15,19 @@ type DatabaseSpecApplyConfiguration struct {
 	// version is the major version of PostgreSQL. It cannot be changed, because PostgreSQL does not read
 	// the data of another major version.
 	Version *string `json:"version,omitempty"`
-	// image is the container image of PostgreSQL. Set it to choose a minor version, or to use another
-	// registry. The image must have the major version in the field version, the programs of PostgreSQL
-	// in PATH, a shell, and a user with the ID 999, like the official Debian images of Docker. A change
-	// restarts PostgreSQL. Defaults to postgres:<version>. The operator's flag
-	// --postgresql-image sets another name in place of postgres.
+	// image is the container image of PostgreSQL. Set it to choose a minor version, or to use another registry. The image
+	// must have the major version in the field version, the programs of PostgreSQL in PATH, a shell, and a user with the
+	// ID 999. The official Debian images of Docker have all of these. A change restarts PostgreSQL. Defaults to
+	// postgres:<version>. The operator's flag --postgresql-image sets another name in place of postgres.
 	Image *string `json:"image,omitempty"`
 	// storage is the volume for the data.
 	Storage *DatabaseStorageApplyConfiguration `json:"storage,omitempty"`
-	// databaseName is the name of the database. It has at most 63 bytes. If it is changed, the operator
-	// creates a database with the new name, and the former database stays as it is. Defaults to app.
+	// databaseName is the name of the database. It has at most 63 bytes. If it is changed, the operator creates a database
+	// with the new name, and does not change the previous database. Defaults to app.
 	DatabaseName *string `json:"databaseName,omitempty"`
-	// owner is the name of the role that owns the database and connects to it. It has at most 63 bytes.
-	// If it is changed, the operator creates a role with the new name, which gets everything that former
-	// owners own in the database. Former owners can no longer log in. Defaults to app.
+	// owner is the name of the role that owns the database and connects to it. It has at most 63 bytes. If it is changed,
+	// the operator creates a role with the new name, and gives this role everything that previous owners own in the
+	// database. Previous owners can no longer log in. Defaults to app.
 	Owner *string `json:"owner,omitempty"`
 	// ownerAttributes are further rights of the owner: CreateDB (create databases) and CreateRole
 	// (create roles). With both, ExternalDatabases can use this server through the Secret of this
@@ -36,21 +35,20 @@ type DatabaseSpecApplyConfiguration struct {
 	// rights of a superuser, and run programs in the container. Defaults to none.
 	OwnerAttributes []windlassv1alpha1.OwnerAttribute `json:"ownerAttributes,omitempty"`
 	// parameters are settings of the server, by their names in lower case
-	// (https://www.postgresql.org/docs/current/runtime-config.html). A change takes effect at once if
-	// PostgreSQL can reload the parameter; otherwise it needs a restart: see updatePolicy. A value that
-	// PostgreSQL refuses is reported, and the parameter keeps its former value.
+	// (https://www.postgresql.org/docs/current/runtime-config.html). A change takes effect at once if PostgreSQL can
+	// reload the parameter; otherwise it needs a restart: see updatePolicy. If PostgreSQL rejects a value, the condition
+	// Ready reports the error, and the parameter keeps its previous value.
 	Parameters map[string]windlassv1alpha1.ParameterValue `json:"parameters,omitempty"`
 	// resources are the resource requests and limits of the container. A change restarts PostgreSQL.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// updatePolicy specifies when a change that needs a restart of PostgreSQL takes effect: a change of
-	// image or resources, and of parameters that PostgreSQL reads only when it starts. Automatic (the
-	// default) restarts PostgreSQL at once. Manual waits until the annotation windlass.dev/restart of
-	// the Database gets a new value; status.pendingRestart has what waits. Everything else takes effect
-	// without a restart, whatever the policy.
+	// updatePolicy specifies when a change that needs a restart of PostgreSQL takes effect: a change of image or
+	// resources, and of parameters that PostgreSQL reads only when it starts. Automatic (the default) restarts PostgreSQL
+	// at once. Manual waits until the annotation windlass.dev/restart of the Database gets a new value, and
+	// status.pendingRestart lists the changes that wait. All other changes take effect without a restart under both
+	// policies.
 	UpdatePolicy *windlassv1alpha1.UpdatePolicy `json:"updatePolicy,omitempty"`
-	// credentials specifies when the operator rotates the login in the connection Secret. Defaults to
-	// never. The annotation windlass.dev/rotate-credentials asks for a rotation each time its value
-	// changes.
+	// credentials specifies when the operator rotates the login in the connection Secret. Defaults to never. Each change
+	// of the annotation windlass.dev/rotate-credentials also requests a rotation.
 	Credentials *CredentialsSpecApplyConfiguration `json:"credentials,omitempty"`
 	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the
 	// default) keeps the volume: a later Database of the same name uses it. Delete deletes the volume

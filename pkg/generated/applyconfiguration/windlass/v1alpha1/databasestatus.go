@@ -15,8 +15,9 @@ import (
 // connections with the values in the Secret.
 type DatabaseStatusApplyConfiguration struct {
 	ConditionedStatusApplyConfiguration `json:""`
-	// phase is Pending (the operator could not create all objects yet, and retries), Deploying
-	// (PostgreSQL is starting), Ready (PostgreSQL accepts connections) or Failed (a user has to act).
+	// phase is Pending, Deploying, Ready or Failed. Pending means that the operator could not create all objects yet, and
+	// retries. Deploying means that PostgreSQL is starting. Ready means that PostgreSQL accepts connections. Failed means
+	// that a user has to act.
 	Phase *windlassv1alpha1.DatabasePhase `json:"phase,omitempty"`
 	// binding is a reference to the connection Secret, as the Service Binding specification defines it
 	// (https://servicebinding.io).
@@ -24,13 +25,13 @@ type DatabaseStatusApplyConfiguration struct {
 	// storage is the size of the volume. If the volume has not grown to spec.storage.size yet, or cannot
 	// grow, spec.storage.size can be set back to this size.
 	Storage *resource.Quantity `json:"storage,omitempty"`
-	// pendingRestart has the parameters, and the fields spec.image and spec.resources, whose change takes
-	// effect at the next restart of PostgreSQL.
+	// pendingRestart lists the changes that take effect at the next restart of PostgreSQL: names of parameters, spec.image
+	// and spec.resources.
 	PendingRestart []string `json:"pendingRestart,omitempty"`
 	// credentials is the state of the login in the connection Secret and of its rotation.
 	Credentials *CredentialsStatusApplyConfiguration `json:"credentials,omitempty"`
-	// server is what the operator has last seen on the PostgreSQL server. It is empty if the operator
-	// could not connect.
+	// server is the observed state of the PostgreSQL server with the newest settings. It is empty if the operator could
+	// not connect, or if the server does not have the newest settings yet.
 	Server *DatabaseServerStatusApplyConfiguration `json:"server,omitempty"`
 }
 

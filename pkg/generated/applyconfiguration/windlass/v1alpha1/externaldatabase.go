@@ -11,8 +11,7 @@ import (
 // ExternalDatabaseApplyConfiguration represents a declarative configuration of the ExternalDatabase type for use
 // with apply.
 //
-// ExternalDatabase is a role and a database on an existing PostgreSQL server, and a Secret to connect
-// with.
+// ExternalDatabase is a role and a database on an existing PostgreSQL server, and a Secret with which clients connect.
 type ExternalDatabaseApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

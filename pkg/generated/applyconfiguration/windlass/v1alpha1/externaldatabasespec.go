@@ -12,12 +12,11 @@ import (
 // ExternalDatabaseSpec is the desired state of an ExternalDatabase: the role and the database, and the
 // server that has them.
 type ExternalDatabaseSpecApplyConfiguration struct {
-	// connectionSecretRef is a reference to the connection Secret, with which the operator connects to
-	// the server. Its role must be allowed to create roles and databases. The Secret has the keys host,
-	// port (defaults to 5432), username, password, dbname (defaults to postgres), sslmode (defaults to
-	// verify-full) and ca (certificates in PEM form). It can have the key uri instead: uri then has the
-	// whole connection except ca, and a key that disagrees with uri is an error. A change of the Secret
-	// takes effect at once.
+	// connectionSecretRef is a reference to the connection Secret, with which the operator connects to the server. The
+	// role in the Secret must be allowed to create roles and databases. The Secret has the keys host, port (defaults to
+	// 5432), username, password, dbname (defaults to postgres), sslmode (defaults to verify-full) and ca (certificates in
+	// PEM form). The key uri can contain the whole connection except ca, in place of the other keys. The Secret is invalid
+	// if uri and another key disagree. A change of the Secret takes effect at once.
 	ConnectionSecretRef *SecretReferenceApplyConfiguration `json:"connectionSecretRef,omitempty"`
 	// databaseName is the name of the database on the server. It has at most 63 bytes. It cannot be
 	// changed.
@@ -29,14 +28,12 @@ type ExternalDatabaseSpecApplyConfiguration struct {
 	// extensions. An extension that is removed from the list stays in the database, because its types
 	// may be in use. Defaults to none.
 	Extensions []windlassv1alpha1.ExtensionName `json:"extensions,omitempty"`
-	// deletionPolicy specifies what happens to the role and the database when the ExternalDatabase is
-	// deleted. Retain (the default) leaves both, without a connection to the server. Delete deletes
-	// both, and the ExternalDatabase stays until they are deleted. The field can still be changed while
-	// the ExternalDatabase is being deleted.
+	// deletionPolicy specifies what happens to the role and the database when the ExternalDatabase is deleted. Retain (the
+	// default) keeps both, and the operator does not connect to the server. Delete deletes both, and the ExternalDatabase
+	// stays until both are deleted. The field can still be changed while the ExternalDatabase is being deleted.
 	DeletionPolicy *windlassv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// credentials specifies when the operator rotates the login in the Secret of the ExternalDatabase.
-	// Defaults to never. The annotation windlass.dev/rotate-credentials asks for a rotation each time
-	// its value changes.
+	// credentials specifies when the operator rotates the login in the Secret of the ExternalDatabase. Defaults to never.
+	// Each change of the annotation windlass.dev/rotate-credentials also requests a rotation.
 	Credentials *CredentialsSpecApplyConfiguration `json:"credentials,omitempty"`
 }
 

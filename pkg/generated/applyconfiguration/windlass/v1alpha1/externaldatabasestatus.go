@@ -14,8 +14,8 @@ import (
 // owner can connect with the values in the Secret that binding names.
 type ExternalDatabaseStatusApplyConfiguration struct {
 	ConditionedStatusApplyConfiguration `json:""`
-	// phase is Pending (the connection Secret or the server is not available), Ready (the owner can
-	// connect) or Failed (a user has to act).
+	// phase is Pending, Ready or Failed. Pending means that the connection Secret or the server is not available. Ready
+	// means that the owner can connect. Failed means that a user has to act.
 	Phase *windlassv1alpha1.ExternalDatabasePhase `json:"phase,omitempty"`
 	// binding is a reference to the Secret with which the owner connects, as the Service Binding
 	// specification defines it (https://servicebinding.io).
@@ -23,9 +23,9 @@ type ExternalDatabaseStatusApplyConfiguration struct {
 	// externalID identifies the database: the system identifier of the server, a slash, and the OID of
 	// the database.
 	ExternalID *string `json:"externalID,omitempty"`
-	// serverDatabase is the name of the Database of this namespace whose server has the role and the
-	// database. It is empty for any other server. If this Database and its volume are deleted, the role
-	// and the database are deleted with the volume.
+	// serverDatabase is the name of the Database in the same namespace whose server has the role and the database. It is
+	// empty if the server does not belong to such a Database. If the Database and its volume are deleted, the role and the
+	// database are deleted with the volume.
 	ServerDatabase *string `json:"serverDatabase,omitempty"`
 	// credentials is the state of the login in the Secret and of its rotation.
 	Credentials *CredentialsStatusApplyConfiguration `json:"credentials,omitempty"`

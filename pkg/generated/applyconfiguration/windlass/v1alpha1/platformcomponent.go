@@ -14,13 +14,13 @@ import (
 type PlatformComponentApplyConfiguration struct {
 	// name is the name of the component. It is unique in the Platform.
 	Name *windlassv1alpha1.ComponentName `json:"name,omitempty"`
-	// managementState is Managed (the child is created, and kept in the desired state), Removed (the
-	// child is deleted) or Unmanaged (the child is released: the operator does not change it, and it
-	// stays when the Platform is deleted). If an Unmanaged component becomes Managed, the operator
+	// managementState is Managed, Removed or Unmanaged. Managed means that the child is created, and kept in the desired
+	// state. Removed means that the child is deleted. Unmanaged means that the child is released: the operator does not
+	// change the child, which stays when the Platform is deleted. If an Unmanaged component becomes Managed, the operator
 	// brings its child to the desired state again. Defaults to Managed.
 	ManagementState *windlassv1alpha1.ManagementState `json:"managementState,omitempty"`
-	// dependsOn are the names of the components that must be Ready before this component starts. They
-	// are removed after this component.
+	// dependsOn are the names of the components that must be Ready before this component starts. These components are
+	// removed after this component.
 	DependsOn []windlassv1alpha1.ComponentName `json:"dependsOn,omitempty"`
 	// app is the spec of an App. It makes the component an App.
 	App *AppSpecApplyConfiguration `json:"app,omitempty"`
@@ -28,11 +28,11 @@ type PlatformComponentApplyConfiguration struct {
 	Database *DatabaseSpecApplyConfiguration `json:"database,omitempty"`
 	// externalDatabase is the spec of an ExternalDatabase. It makes the component an ExternalDatabase.
 	ExternalDatabase *ExternalDatabaseSpecApplyConfiguration `json:"externalDatabase,omitempty"`
-	// at is the spec of an At. It makes the component an At, which is Ready once its command has
-	// succeeded. The command runs once for each different spec: if the spec changes after the command has
-	// started, the operator waits until the command has ended, deletes the At, and creates it again.
-	// backoffLimit alone does not make the command run again. Components that depend on this one, directly
-	// or through other components, are not changed until the command has succeeded.
+	// at is the spec of an At. It makes the component an At, which is Ready after its command has succeeded. The command
+	// runs once for each different spec: if the spec changes after the command has started, the operator waits until the
+	// command has ended, deletes the At, and creates it again. backoffLimit alone does not make the command run again.
+	// Components that depend on this one, directly or through other components, are not changed until the command has
+	// succeeded.
 	At *v1.AtSpecApplyConfiguration `json:"at,omitempty"`
 }
 

@@ -18,17 +18,16 @@ type PlatformComponentStatusApplyConfiguration struct {
 	// managementState is the managementState in the spec, with two exceptions: it is Managed while an
 	// Unmanaged component is not released yet, and Removed if the component is no longer in the spec.
 	ManagementState *windlassv1alpha1.ManagementState `json:"managementState,omitempty"`
-	// phase is the phase of the child, or Waiting (for other components or the namespace), Removing (the
-	// child is being deleted), Removed (the component is Removed and has no child) or Absent (the
-	// component is Unmanaged and has no child).
+	// phase is the phase of the child, or Waiting, Removing, Removed or Absent. Waiting means that the component waits for
+	// other components or for the namespace. Removing means that the child is being deleted. Removed and Absent mean that
+	// a Removed or an Unmanaged component has no child.
 	Phase *windlassv1alpha1.PlatformComponentPhase `json:"phase,omitempty"`
 	// reason is the reason of the child's condition Ready, or the reason why the component waits.
 	Reason *string `json:"reason,omitempty"`
 	// message is the message of the child's condition Ready, or says what the component waits for or
 	// which error occurred. It has at most 1024 bytes.
 	Message *string `json:"message,omitempty"`
-	// runs are the last three runs of a component that is an At, newest first. A run is listed once it has
-	// ended.
+	// runs are the last three runs of a component that is an At, newest first. A run is listed after it has ended.
 	Runs []PlatformTaskRunApplyConfiguration `json:"runs,omitempty"`
 }
 

@@ -15,13 +15,13 @@ import (
 // component is Ready, and every Removed component is deleted.
 type PlatformStatusApplyConfiguration struct {
 	ConditionedStatusApplyConfiguration `json:""`
-	// phase is Pending (the namespace could not be created yet, or is being deleted), Deploying
-	// (components are being started, changed or removed), Ready (every Managed component is Ready, and
-	// every Removed component is deleted), Failed (a user has to act) or Deleting (the Platform is being
-	// deleted).
+	// phase is Pending, Deploying, Ready, Failed or Deleting. Pending means that the namespace could not be created yet,
+	// or is being deleted. Deploying means that components are being started, changed or removed. Ready means that every
+	// Managed component is Ready, and every Removed component is deleted. Failed means that a user has to act. Deleting
+	// means that the Platform is being deleted.
 	Phase *windlassv1alpha1.PlatformPhase `json:"phase,omitempty"`
-	// namespaceUID is the UID of the namespace that existed last. It is empty if the namespace has never
-	// existed. If the namespace is deleted, the operator does not create it again, because its labels,
+	// namespaceUID is the UID of the last namespace that existed with the name in spec.namespace. It is empty if the
+	// namespace has never existed. If the namespace is deleted, the operator does not create it again, because its labels,
 	// quotas, policies and role bindings, which isolated it, were deleted with it.
 	NamespaceUID *types.UID `json:"namespaceUID,omitempty"`
 	// managedComponents is the number of Managed components.

@@ -15,14 +15,14 @@ import (
 type PlatformTaskRunApplyConfiguration struct {
 	// uid is the UID of the At.
 	UID *types.UID `json:"uid,omitempty"`
-	// image is the image in the spec of the At. It is empty if the At has none. If the image has more than
-	// 256 characters, the field has its beginning.
+	// image is the image in the spec of the At. It is empty if the At has none. If the image has more than 256 characters,
+	// the field has the first 256.
 	Image *string `json:"image,omitempty"`
 	// startTime is the time at which the At became Running. It is unset if the command was not started.
 	StartTime *v1.Time `json:"startTime,omitempty"`
 	// completionTime is the time at which the command ended.
 	CompletionTime *v1.Time `json:"completionTime,omitempty"`
-	// succeeded specifies whether the command ended with exit code 0.
+	// succeeded is true if the command ended with exit code 0.
 	Succeeded *bool `json:"succeeded,omitempty"`
 	// reason is the reason of the condition Complete or Failed of the At.
 	Reason *string `json:"reason,omitempty"`
