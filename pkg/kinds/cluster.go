@@ -1,5 +1,5 @@
-// Package kinds holds the clients and caches that the kinds of Windlass share. Each package below it,
-// except the packages in internal, reconciles one kind.
+// Package kinds holds the clients and caches that the kinds of Windlass share. Each of the packages app, at, database,
+// externaldatabase and platform reconciles one kind.
 package kinds
 
 import (

@@ -22,8 +22,8 @@ import (
 const autoscalerRecheck = time.Minute
 
 // findAutoscaler returns the HorizontalPodAutoscaler of somebody else that scales d, the Deployment of the App, or nil.
-// The operator then does not set the number of replicas. Otherwise, the operator and the HorizontalPodAutoscaler would
-// change the number again and again.
+// The operator leaves the number of replicas to this HorizontalPodAutoscaler, so that the two do not overwrite each
+// other's number again and again.
 func (r *reconciler) findAutoscaler(
 	ctx context.Context, p *scope, d *appsv1.Deployment,
 ) (other *autoscalingv2.HorizontalPodAutoscaler, err error) {
@@ -49,9 +49,9 @@ func (r *reconciler) findAutoscaler(
 	return other, nil
 }
 
-// mayBeScaled reports whether somebody else may scale the Deployment of an App, which may be nil: the operator did not
-// set the number of replicas, or the number differs from the number that the operator set. An App with 0 replicas has
-// no Pods, whatever others set.
+// mayBeScaled reports whether somebody else may scale d, the Deployment of an App, which may be nil. Either the
+// operator did not set the number of replicas, or the live number differs from the number that the operator set.
+// mayBeScaled returns false for an App with 0 replicas, which has no Pods whatever others set.
 func mayBeScaled(app *v1alpha1.App, d *appsv1.Deployment) bool {
 	if isAutoscaled(app) || d == nil {
 		return false
@@ -64,7 +64,8 @@ func mayBeScaled(app *v1alpha1.App, d *appsv1.Deployment) bool {
 	return applied == nil || *applied == desired && live != desired
 }
 
-// appliedReplicas returns the number of replicas that the operator applied last, or nil if it applied none.
+// appliedReplicas returns the number of replicas that the operator applied last, or nil if the operator left the number
+// unset.
 func appliedReplicas(d *appsv1.Deployment) *int32 {
 	var record struct {
 		Spec struct {
@@ -91,7 +92,8 @@ func scalesToZero(autoscaler *autoscalingv2.HorizontalPodAutoscaler) bool {
 	return owner != nil && owner.Kind == "ScaledObject"
 }
 
-// autoscalerNote says that the HorizontalPodAutoscaler of somebody else, which is not nil, sets the number of Pods.
+// autoscalerNote returns a note that other, a HorizontalPodAutoscaler of somebody else, sets the number of Pods. other
+// is not nil.
 func autoscalerNote(app *v1alpha1.App, other *autoscalingv2.HorizontalPodAutoscaler) controller.Note {
 	target := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"name":%q}`,
 		v1alpha1.SchemeGroupVersion, groupVersionKind.Kind, app.Name)

@@ -17,13 +17,16 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 )
 
-// beforeRollout runs spec.beforeRollout in a Pod.
+// beforeRollout runs the command of spec.beforeRollout in a Pod.
 //
-// While the status has a run, its command runs at most once, whenever the operator dies. The Pod is created with a
-// scheduling gate, so that it does not run yet. Then its UID is stored in the status, and only then is the gate
-// removed. A Pod that the status does not name has therefore never run, unless somebody else removed the gate, and a
-// missing Pod that the status names may have run. All Pods of an App have the same name, so that the API server rejects
-// a second Pod. A Pod has pods.TrackingFinalizer until the status says how its command ended.
+// As long as the status lists a run, its command runs at most once, even if the operator dies at any time:
+//  1. The operator creates the Pod with a scheduling gate, which keeps the Pod from running.
+//  2. It stores the UID of the Pod in the status.
+//  3. It removes the gate.
+//
+// A Pod whose UID is not in the status has therefore never run, unless somebody else removed the gate. If a Pod is
+// missing and its UID is in the status, its command may have run. All Pods of an App have the same name, so that the
+// API server rejects a second Pod. A Pod has pods.TrackingFinalizer until the status says how its command ended.
 type beforeRollout struct {
 	*runonce.Commands
 	configMaps coreclient.ConfigMapsGetter
@@ -31,16 +34,14 @@ type beforeRollout struct {
 	clock      clock.PassiveClock
 }
 
-// Bind implements children.Child. prepare calls proceed, unless a Pod would lack an object, or the Deployment belongs
-// to somebody else. In these two cases, this step calls settle if the App has a Deployment: without one, the reconcile
-// ends with prepare.
+// Bind implements children.Child. The step calls settle, which acts only if prepare has not called proceed.
 func (b *beforeRollout) Bind(tracker *controller.Tracker) children.Step[*scope] {
 	b.Tracker = tracker
 	return children.Step[*scope]{Name: "beforeRollout", Owned: b.Informer, Apply: b.settle}
 }
 
-// proceed takes the next steps, up to a step that the status has to store. It holds the template until the command has
-// succeeded.
+// proceed takes the next steps, until the status has to be stored. It returns a hold until the command has succeeded,
+// and then nil.
 func (b *beforeRollout) proceed(ctx context.Context, p *scope) *hold {
 	wanted := p.wantedRun()
 	pod, err := b.Observe(ctx, p.app)
@@ -77,7 +78,7 @@ const (
 func nextStep(app *v1alpha1.App, wanted *run, observed runonce.State) step {
 	pod := observed.Pod
 	if !observed.Own {
-		pod = nil // no step may touch it
+		pod = nil // no step changes the Pod of somebody else
 	}
 	switch {
 	case runningOf(app) != nil:
@@ -93,7 +94,7 @@ func nextStep(app *v1alpha1.App, wanted *run, observed runonce.State) step {
 		return stepRollOut
 	case findRun(app, *wanted) != nil: // a run that succeeded is not wanted
 		return stepFail
-	case pod != nil: // of the previous run, which has ended
+	case pod != nil: // the Pod of the previous run, which has ended
 		return stepRemove
 	case observed.Pod != nil:
 		return stepConflict
@@ -101,7 +102,7 @@ func nextStep(app *v1alpha1.App, wanted *run, observed runonce.State) step {
 	return stepCreate
 }
 
-// act takes the next step of an App whose Pod is observed. proceed has created a Pod that was needed.
+// act takes the next step of an App. pod is the state of its Pod, which proceed has created if the step was stepCreate.
 func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod runonce.State) *hold {
 	switch nextStep(p.app, wanted, pod) {
 	case stepRollOut:
@@ -130,7 +131,7 @@ func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod runo
 }
 
 // releaseEnded releases a Pod after the status says how its command ended, a Pod that is deleted before its command has
-// run, and a Pod that does not belong to the App. It returns the new state of a Pod of the App.
+// run, and a Pod that does not belong to the App. It returns the state of the Pod after that.
 func (b *beforeRollout) releaseEnded(ctx context.Context, app *v1alpha1.App, pod runonce.State) (runonce.State, error) {
 	of := recordOf(app, pod)
 	switch {
@@ -143,8 +144,8 @@ func (b *beforeRollout) releaseEnded(ctx context.Context, app *v1alpha1.App, pod
 	return pod, nil
 }
 
-// settle records how a command ended, and releases its Pod, if prepare has started no command because a Pod would lack
-// an object, or because the Deployment belongs to somebody else.
+// settle records how a command ended, or releases its Pod, if prepare has not called proceed: the Pods lack an object,
+// or the Deployment belongs to somebody else.
 func (b *beforeRollout) settle(ctx context.Context, p *scope) error {
 	if p.observed.unmet == nil && !p.observed.foreign {
 		return nil
@@ -184,14 +185,14 @@ func (b *beforeRollout) record(ctx context.Context, p *scope, pod *corev1.Pod) *
 	return storeFirst(messageRun.With(pod.Name, pod.Namespace))
 }
 
-// How often an App is reconciled that waits for the garbage collector, or for the deletion of a Pod that the cache
-// lacks.
+// garbageRecheck is how often an App is reconciled while it waits for the garbage collector. deletionRecheck is how
+// often it is reconciled while it waits for the deletion of a Pod that the cache lacks.
 const (
 	garbageRecheck  = time.Second
 	deletionRecheck = 5 * time.Second
 )
 
-// watch updates the newest run in the status from its Pod.
+// watch updates the newest run in the status from its Pod. It opens the gate of the Pod, which the stored status lists.
 func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod runonce.State) *hold {
 	last := runningOf(p.app)
 	if recordOf(p.app, pod) != last {

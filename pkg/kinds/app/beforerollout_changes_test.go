@@ -249,13 +249,13 @@ func (f fixture) setReady(n int32) {
 	f.changeDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas, d.Status.AvailableReplicas = n, n })
 }
 
-// pendingFixture returns a released App with another template, whose Pod for beforeRollout is pending, and whose
-// ConfigMap for that Pod somebody has deleted.
+// pendingFixture returns an App that was rolled out and then got another template. The Pod of beforeRollout is pending,
+// and somebody has deleted the ConfigMap of this Pod.
 func pendingFixture(t *testing.T) fixture {
 	t.Helper()
 	f := releasedFixture(t, func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": "1"} })
 	f.Change(func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": "2"} })
-	f.reconcile() // deletes the Pod of the former run
+	f.reconcile() // deletes the Pod of the previous run
 	f.Remove(kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName))
 	f.reconcile()
 	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending })

@@ -19,7 +19,7 @@ import (
 const (
 	// runContainer is the name of the only container of the Pod that runs beforeRollout.
 	runContainer = "before-rollout"
-	// runGate is the scheduling gate of the Pod until the status has the Pod.
+	// runGate is the scheduling gate of the Pod until the status has the UID of the Pod.
 	runGate = controller.AnnotationDomain + "/before-rollout"
 	// commandAnnotation on the Pod has a digest of spec.beforeRollout.
 	commandAnnotation = controller.AnnotationDomain + "/command-digest"
@@ -46,14 +46,14 @@ func runIn(pod *corev1.Pod) run {
 // commandDigest returns a digest of spec.beforeRollout, which is not nil.
 func commandDigest(app *v1alpha1.App) string { return digestOfJSON(app.Spec.BeforeRollout) }
 
-// desiredRunPod returns the Pod that runs beforeRollout. It has the Pod template of the App, except for the command,
-// the ports, the probe, the shutdown and the name of the ConfigMap. It lacks the labels by which the Service and the
-// Deployment select the Pods of the App.
+// desiredRunPod returns the Pod that runs beforeRollout. Its spec is that of the App's Pods, except for the container's
+// name, image, command, ports, probe and preStop hook, the grace period, and the name of the ConfigMap. It lacks the
+// labels by which the Service and the Deployment select the Pods of the App.
 func desiredRunPod(app *v1alpha1.App, used contents, wanted run) *corev1.Pod {
 	template := desiredDeployment(app, used).Spec.Template.DeepCopy() // it may share memory with the App
 	container := &template.Spec.Containers[0]
 	container.Name, container.Ports, container.ReadinessProbe = runContainer, nil, nil
-	container.Lifecycle, template.Spec.TerminationGracePeriodSeconds = nil, nil // it serves no requests
+	container.Lifecycle, template.Spec.TerminationGracePeriodSeconds = nil, nil // the command serves no requests
 	container.Command, container.Args = app.Spec.BeforeRollout.Command, app.Spec.BeforeRollout.Args
 	container.Image = runImage(app)
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -89,7 +89,7 @@ func isGated(pod *corev1.Pod) bool {
 	return slices.Contains(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: runGate})
 }
 
-// desiredRunConfig returns the ConfigMap that a Pod mounts. It is garbage-collected with the Pod.
+// desiredRunConfig returns the ConfigMap that the Pod of a run mounts. The garbage collector deletes it with the Pod.
 func desiredRunConfig(app *v1alpha1.App, pod *corev1.Pod) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -104,7 +104,8 @@ func desiredRunConfig(app *v1alpha1.App, pod *corev1.Pod) *corev1.ConfigMap {
 	}
 }
 
-// useRunConfig replaces the ConfigMap of the App with the ConfigMap of the run, which has the new files and values.
+// useRunConfig replaces the ConfigMap of the App in the spec of a Pod by the ConfigMap of the run, which has the new
+// files and values.
 func useRunConfig(app *v1alpha1.App, pod *corev1.PodSpec) {
 	rename := func(ref *corev1.LocalObjectReference) {
 		if ref.Name == app.Name {
@@ -128,8 +129,8 @@ func useRunConfig(app *v1alpha1.App, pod *corev1.PodSpec) {
 	}
 }
 
-// ensureConfig creates the ConfigMap of a Pod. The ConfigMap of the App keeps the files of the former template, because
-// a change would reach the running Pods.
+// ensureConfig creates the ConfigMap of the Pod of a run. The Pod does not mount the ConfigMap of the App, which keeps
+// the previous files until the rollout: the running Pods mount it, and would see a change.
 func (b *beforeRollout) ensureConfig(ctx context.Context, p *scope, pod *corev1.Pod) error {
 	config, err := b.configs.Get(pod.Namespace, pod.Name)
 	if apierrors.IsNotFound(err) {
@@ -152,10 +153,10 @@ func (b *beforeRollout) ensureConfig(ctx context.Context, p *scope, pod *corev1.
 	return p.Taken("ConfigMap", config)
 }
 
-// keepConfig handles the deletion of the ConfigMap of a pending Pod, which cannot start without it. It creates the
-// ConfigMap again. If the Pod is of a previous run, whose files are no longer known, it returns a problem instead, so
-// that the Pod is deleted. Otherwise it returns nil. The caches may be outdated, and somebody may have removed the
-// label by which they select objects: keepConfig reads both objects from the API server first.
+// keepConfig creates a deleted ConfigMap of a pending Pod again, because the Pod cannot start without it. If the Pod is
+// outdated, the content of its ConfigMap is no longer known: keepConfig then returns a problem, so that the Pod is
+// deleted. Before that, keepConfig reads both objects from the API server, because a cache may be outdated, or lack an
+// object whose managed-by label somebody has removed.
 func (b *beforeRollout) keepConfig(
 	ctx context.Context, p *scope, pod *corev1.Pod, outdated bool,
 ) (*pods.Problem, error) {

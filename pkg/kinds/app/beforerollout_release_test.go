@@ -23,7 +23,7 @@ func (f fixture) deleteRunByUser() {
 	}
 }
 
-// runningFixture returns a released App whose command for web:2 runs.
+// runningFixture returns an App that was rolled out with web:1, and whose command for web:2 runs.
 func runningFixture(t *testing.T) fixture {
 	t.Helper()
 	f := releasedFixture(t)
@@ -100,7 +100,8 @@ func TestBeforeRolloutRestoresFinalizer(t *testing.T) {
 	controllertest.Equal(t, "finalizers", 1, len(f.run().Finalizers))
 }
 
-// hiddenFixture returns a released App whose command for web:2 runs in a Pod whose labels a policy changes.
+// hiddenFixture returns an App that was rolled out with web:1. Its command for web:2 runs in a Pod whose labels a
+// policy changes.
 func hiddenFixture(t *testing.T) fixture {
 	t.Helper()
 	f := releasedFixture(t)

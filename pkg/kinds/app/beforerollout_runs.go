@@ -18,7 +18,8 @@ import (
 )
 
 // wantedRun returns the run that has to succeed before the Pod template of the App is rolled out, or nil. A template
-// that the operator has applied, that has been available or that has succeeded is not new: a rollback runs no command.
+// needs no run if the operator has applied it, if it was available, or if a run for it has succeeded. A rollback
+// therefore runs no command.
 func (p *scope) wantedRun() *run {
 	if p.app.Spec.BeforeRollout == nil {
 		return nil
@@ -112,13 +113,13 @@ func addRun(app *v1alpha1.App, pod *corev1.Pod) {
 	app.Status.BeforeRolloutRuns = runs[:min(len(runs), maxRuns)]
 }
 
-// atMost returns at most size bytes of a text.
+// atMost returns the beginning of a text, of at most size bytes.
 func atMost(text string, size int) string {
 	return strings.ToValidUTF8(text[:min(len(text), size)], "")
 }
 
-// recordEnd records in the status how the newest run has ended. A message that is there already says why the operator
-// has deleted the Pod.
+// recordEnd records in the status how the newest run has ended. It keeps a message that the run already has, which says
+// why the operator has deleted the Pod.
 func recordEnd(app *v1alpha1.App, how *runonce.Ending) {
 	r := &app.Status.BeforeRolloutRuns[0]
 	r.Phase, r.ExitCode, r.Message = v1alpha1.BeforeRolloutFailed, how.ExitCode, cmp.Or(r.Message, how.Message)
@@ -128,8 +129,8 @@ func recordEnd(app *v1alpha1.App, how *runonce.Ending) {
 	}
 }
 
-// ended records how the newest run has ended. If it was the wanted run and failed, nothing follows. Otherwise the next
-// reconcile goes on with the stored status.
+// ended records how the newest run has ended, and returns a hold. If this run was the wanted one and has failed, the
+// hold reports the failure. In all other cases, the next reconcile continues with the stored status.
 func ended(p *scope, wanted *run, how *runonce.Ending) *hold {
 	recordEnd(p.app, how)
 	if !how.Succeeded && wanted != nil && *wanted == runOf(&p.app.Status.BeforeRolloutRuns[0]) {

@@ -124,7 +124,7 @@ func TestBeforeRolloutHoldsTheTemplateAlone(t *testing.T) {
 	f.Change(func(app *v1alpha1.App) {
 		app.Spec.Image, app.Spec.Replicas, app.Spec.Config = "web:2", ptr.To[int32](3), map[string]string{"mode": "fast"}
 	})
-	// until the ConfigMap of the former Pod is deleted
+	// until the ConfigMap of the previous Pod is deleted
 	f.reconcile()
 	f.Remove(kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName)) // as the garbage collector does
 	f.reconcile()
@@ -324,7 +324,7 @@ func TestBeforeRolloutDoesNotTouchForeignPod(t *testing.T) {
 	controllertest.Equal(t, "Deployment", (*appsv1.Deployment)(nil), f.deployment())
 }
 
-// TestRunPodIsLikePodsOfApp compares what decides how a container runs.
+// TestRunPodIsLikePodsOfApp compares the fields that decide how a container runs.
 func TestRunPodIsLikePodsOfApp(t *testing.T) {
 	app := example(withAllChildren, withMigration, func(app *v1alpha1.App) {
 		app.Spec.Env = []corev1.EnvVar{{Name: "A", Value: "b"}}

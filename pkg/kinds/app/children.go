@@ -14,7 +14,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// applied is what the children return.
+// applied has the results of applying the children.
 type applied struct {
 	// deployment is the Deployment after it was applied, or nil.
 	deployment *appsv1.Deployment
@@ -22,15 +22,15 @@ type applied struct {
 	drifted *appsv1.Deployment
 }
 
-// The names of children that others need.
+// Names of children that other children need.
 const (
 	nameConfigMap = "ConfigMap"
 	nameService   = "Service"
 )
 
-// ownedBy returns the declarations of an App's children, in the order in which they are applied. The Ingress needs the
-// Service, because it must not lead to the Service of somebody else. Except for the ConfigMap, which the Deployment
-// needs, the other children need neither the Deployment nor each other.
+// ownedBy returns the declarations of an App's children, in the order in which they are applied. The Deployment needs
+// the ConfigMap. The Ingress needs the Service, so that it does not route to a Service of somebody else. No other child
+// needs another one.
 func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
 	return []children.Child[*scope]{
 		run,
@@ -57,8 +57,8 @@ func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
 	}
 }
 
-// holdsAutoscaler reports whether a desired autoscaler has no Deployment of the App: it would scale a Deployment of
-// somebody else. An autoscaler that is not desired is deleted in any case.
+// holdsAutoscaler reports whether the App has no Deployment for its desired autoscaler, which could then scale a
+// Deployment of somebody else. An autoscaler that is not desired is deleted in any case.
 func holdsAutoscaler(p *scope) bool {
 	return isAutoscaled(p.app) && p.applied.deployment == nil && p.observed.deployment == nil
 }
@@ -72,8 +72,8 @@ func when(is func(*v1alpha1.App) bool) func(*scope) bool {
 	return func(p *scope) bool { return is(p.app) }
 }
 
-// holdsConfig reports whether the ConfigMap keeps the files that the running Pods mount, because their template must
-// not change. While the Pods lack an object, only an App with beforeRollout keeps its files: the command has to succeed
+// holdsConfig reports whether the ConfigMap stays as it is, because running Pods mount it and their template must not
+// change. While the Pods lack an object, only an App with beforeRollout keeps its ConfigMap: the command has to succeed
 // before Pods get other files.
 func holdsConfig(p *scope) bool {
 	held := p.hold != nil && (p.observed.unmet == nil || p.app.Spec.BeforeRollout != nil)

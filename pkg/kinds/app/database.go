@@ -25,8 +25,8 @@ const (
 type databases struct {
 	of   map[string]cache.SharedIndexInformer // by kind
 	apps references.Index
-	// synced reports whether the cache of a kind has synced. Apps do not wait for these caches: otherwise a
-	// cluster without the API of Databases would have no Apps.
+	// synced reports whether the cache of a kind has synced. The controller of Apps does not wait for these caches, so
+	// that it also works in a cluster without the API of Databases.
 	synced func(kind string) bool
 }
 
@@ -78,12 +78,13 @@ func (d *databases) get(app *v1alpha1.App) controller.Object {
 	return nil
 }
 
-// check returns an error if the Deployment of an App must stay as it is because of databaseRef: if the Secret belongs
-// to another database (a Stalled error), if the database was not found or is being deleted, or if the App has no
-// Deployment yet and the database is not Ready, because its Pods could not log in. inputs has the cached versions of
-// the inputs. deployed reports whether the App has a Deployment.
+// check returns an error if the Deployment of an App must stay as it is because of databaseRef:
+//   - The connection Secret belongs to another database. The error is Stalled.
+//   - The database was not found, or is being deleted.
+//   - The database is not Ready, and the App has no Deployment yet. Its Pods could not log in.
 //
-// If the Secret is missing, check returns nil, because observe reports it.
+// inputs has the cached versions of the inputs. deployed reports whether the App has a Deployment. If the Secret is
+// missing, check returns nil, because observe reports missing Secrets.
 //
 // A Database and an ExternalDatabase of the same name have Secrets of the same name. A Secret that no Windlass object
 // controls was created by a user: check accepts it.
@@ -123,7 +124,7 @@ func stateOf(db controller.Object) string {
 	return ""
 }
 
-// ownerOf returns the owner reference of an object of Windlass that controls a Secret, or nil.
+// ownerOf returns the controller reference of a Secret if it refers to an object of Windlass, or nil.
 func ownerOf(secret controller.Versioned) *metav1.OwnerReference {
 	object, ok := secret.(metav1.ObjectMetaAccessor)
 	if !ok {

@@ -24,8 +24,8 @@ const (
 	servicePort   = 80
 	configVolume  = "config"
 	configPath    = "/etc/app"
-	// unprobedSeconds is how long a container without a readiness probe runs before its Pod counts as available. Its Pod
-	// is ready as soon as the container starts, even if the container is about to crash.
+	// unprobedSeconds is how long a container without a readiness probe runs before its Pod counts as available. Without a
+	// probe, a Pod is ready as soon as its container starts, even if the container is about to crash.
 	unprobedSeconds = 5
 )
 
@@ -43,8 +43,8 @@ func podSelectorOf(app *v1alpha1.App) map[string]string {
 	return selector
 }
 
-// metaOf returns the metadata of all children. It includes no label or annotation of the App: tools label the objects
-// that they apply, and delete objects that have their label but are not in their configuration.
+// metaOf returns the metadata of all children. It includes no label or annotation of the App: a tool that prunes
+// deletes each object that has the label of the tool and is not in its configuration.
 func metaOf(app *v1alpha1.App) metav1.ObjectMeta {
 	labels := selectorOf(app)
 	pods.CopyPlatformLabels(labels, app)
@@ -87,8 +87,8 @@ func desiredDeployment(app *v1alpha1.App, used contents) *appsv1.Deployment {
 	return d
 }
 
-// desiredStrategy returns a rolling update in which each Pod stays until a new Pod is available. maxSurge is the
-// default of the API server. It is rounded up, so that there is always a new Pod.
+// desiredStrategy returns a rolling update in which each Pod stays until a new Pod is available. maxSurge has the
+// default of the API server. Kubernetes rounds it up, so that a rollout can always create a Pod.
 func desiredStrategy() appsv1.DeploymentStrategy {
 	return appsv1.DeploymentStrategy{
 		Type: appsv1.RollingUpdateDeploymentStrategyType,
@@ -212,8 +212,8 @@ func desiredAutoscaler(app *v1alpha1.App) *autoscalingv2.HorizontalPodAutoscaler
 	}
 }
 
-// needsBudget reports whether the App has a PodDisruptionBudget. For a single Pod, a budget would
-// protect nothing, or block every drain.
+// needsBudget reports whether the App has a PodDisruptionBudget. For a single Pod, a budget would either protect
+// nothing or block every drain.
 func needsBudget(app *v1alpha1.App) bool { return least(app) > 1 }
 
 func desiredDisruptionBudget(app *v1alpha1.App) *policyv1.PodDisruptionBudget {
@@ -222,7 +222,8 @@ func desiredDisruptionBudget(app *v1alpha1.App) *policyv1.PodDisruptionBudget {
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: ptr.To(intstr.FromInt32(1)),
 			Selector:       &metav1.LabelSelector{MatchLabels: podSelectorOf(app)},
-			// A Pod that is not ready serves nobody. Otherwise an App whose Pods crash would block every drain.
+			// A Pod that is not ready serves no requests and may be evicted. The Pods of an App that crashes therefore block no
+			// drain.
 			UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
 		},
 	}

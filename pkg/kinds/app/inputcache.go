@@ -30,8 +30,8 @@ type inputCache struct {
 const (
 	// inputIndex is the index of Apps by their inputs.
 	inputIndex = "inputs"
-	// maxContents limits how many contents an inputCache remembers: more than there are in a large cluster, because
-	// beyond that each reconcile of an App would read its inputs again.
+	// maxContents limits how many contents an inputCache remembers. The limit is above the number of inputs in a large
+	// cluster: beyond the limit, each reconcile of an App would read its inputs again.
 	maxContents = 1 << 16
 )
 
@@ -77,7 +77,8 @@ func (c *inputCache) Watches() (all []controller.Reference) {
 	return all
 }
 
-// versions has the cached version of each input (input.String) that exists.
+// versions maps the key of each input (input.String) to its cached version. Inputs that do not exist are not in the
+// map.
 type versions map[string]controller.Versioned
 
 // find returns the cached versions of the inputs of an App, and the required inputs that are missing.
@@ -96,7 +97,8 @@ func (c *inputCache) find(app *v1alpha1.App) (found versions, missing []string, 
 	return found, missing, nil
 }
 
-// read returns the contents of the inputs of an App. last has the contents in the annotation of the Deployment.
+// read returns the contents of the inputs of an App. found has the cached versions of the inputs, and last the contents
+// in the annotation of the Deployment.
 func (c *inputCache) read(ctx context.Context, app *v1alpha1.App, found versions, last contents) (contents, error) {
 	all := contents{}
 	if config := configOf(app); config != (content{}) {
@@ -118,10 +120,10 @@ func (c *inputCache) read(ctx context.Context, app *v1alpha1.App, found versions
 // contentOf returns the content of an input, or the zero value if the input does not exist. version is its cached
 // version, or nil. last is its last content, or the zero value.
 //
-// contentOf reads the input only if its version has changed since last, or if no cache has an input that existed: while
-// the managed-by label of an object changes, neither cache may have the object, and the Pods must not be replaced. If
-// the content is the same as last, contentOf returns last with its version, so that a change of metadata costs no
-// write.
+// contentOf reads the input if its version has changed since last. It also reads an input that last has and no cache
+// has: while the managed-by label of an object changes, neither cache may have the object, and this must not replace
+// the Pods. If the digest is the same as in last, contentOf returns last with its version, so that a change of metadata
+// costs no write.
 func (c *inputCache) contentOf(
 	ctx context.Context, in input, namespace string, version controller.Versioned, last content,
 ) (now content, err error) {
@@ -144,7 +146,7 @@ func (c *inputCache) contentOf(
 	return now, err
 }
 
-// get reads an input from the API server.
+// get reads an input from the API server, and returns its content.
 func (c *inputCache) get(ctx context.Context, in input, namespace string) (content, error) {
 	if in.kind == kindConfigMap {
 		live, err := c.core.ConfigMaps(namespace).Get(ctx, in.name, metav1.GetOptions{})

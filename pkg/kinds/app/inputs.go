@@ -40,9 +40,9 @@ const (
 	kindConfigMap = "ConfigMap"
 )
 
-// inputsOf returns the inputs of the Pods, each once, sorted by kind and name. An input that the spec names several
-// times is optional if it is optional each time. The Secrets of imagePullSecrets and of the Ingress are not included,
-// because Pods start without them.
+// inputsOf returns the inputs of the Pods, each once, sorted by kind and name. An input with several references is
+// optional if all of them are optional. The Secrets of imagePullSecrets and of the Ingress are not included, because
+// Pods start without them.
 func inputsOf(app *v1alpha1.App) []input {
 	found := map[string]input{}
 	add := func(kind, name string, optional *bool) {
@@ -83,11 +83,11 @@ type content struct {
 	// Version identifies the version of the input in which the operator first read this content. It is empty for
 	// spec.config.
 	Version string `json:"version,omitempty"`
-	// Digest identifies the content.
+	// Digest is a digest of the content.
 	Digest string `json:"digest"`
 }
 
-// contents has the content of each input (input.String), and of spec.config (ownConfig).
+// contents maps the key of each input (input.String) to its content. The key ownConfig has the content of spec.config.
 type contents map[string]content
 
 // contentsIn returns the contents in inputsAnnotation of a Deployment. It returns nil for an invalid annotation, so
@@ -116,7 +116,7 @@ func (c contents) digest() string {
 
 const digestLength = 16
 
-// digestOfJSON returns a digest of a value that can always be marshaled.
+// digestOfJSON returns a digest of the JSON of a value. The value must be one that json.Marshal accepts.
 func digestOfJSON(value any) string {
 	text, _ := json.Marshal(value)
 	sum := sha256.Sum256(text)
@@ -143,7 +143,7 @@ func digestOf[V string | []byte](object metav1.Object, data map[string]V) string
 	return hex.EncodeToString(hash.Sum(nil))[:digestLength]
 }
 
-// configOf returns the content of spec.config, or the zero value.
+// configOf returns the content of spec.config, or the zero value if spec.config is empty.
 func configOf(app *v1alpha1.App) (c content) {
 	if hasConfig(app) {
 		c.Digest = digestOf(app, app.Spec.Config)

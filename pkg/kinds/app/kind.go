@@ -1,10 +1,15 @@
 // Package app reconciles Apps: it creates, updates and deletes their ConfigMap, Deployment, Service, Ingress,
 // HorizontalPodAutoscaler and PodDisruptionBudget.
 //
-// A reconcile (reconcile.go) reads what the children of an App depend on (observe.go, inputs.go, inputcache.go,
-// database.go, autoscaler.go), runs the command that precedes a rollout (beforerollout.go), which can hold the template
-// of the Pods (hold.go), applies the children (children.go, desired.go, template.go) and sets the status (status.go,
-// pods.go). Users (users.go) answers questions of the database kinds.
+// A reconcile (reconcile.go) has four steps:
+//  1. It reads the Deployment, the Secrets and ConfigMaps, the database and the autoscaler of the App (observe.go,
+//     inputs.go, inputcache.go, database.go, autoscaler.go).
+//  2. It runs the command of spec.beforeRollout (beforerollout.go). Until the command has succeeded, a hold (hold.go)
+//     keeps the previous Pod template.
+//  3. It applies the children (children.go, desired.go, template.go).
+//  4. It sets the status (status.go, pods.go).
+//
+// Users (users.go) tells the controllers of databases which Apps use a previous content of a connection Secret.
 package app
 
 import (

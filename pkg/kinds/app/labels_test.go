@@ -14,7 +14,7 @@ func withoutDatabase(app *v1alpha1.App) {
 	app.Spec.DatabaseRef = nil
 }
 
-// TestNoChildHasLabelOfApp also covers the Pod of beforeRollout and its ConfigMap.
+// TestNoChildHasLabelOfApp covers all children, the Pod of beforeRollout and its ConfigMap.
 func TestNoChildHasLabelOfApp(t *testing.T) {
 	f := releasedFixture(t, withoutDatabase, func(app *v1alpha1.App) { kindtest.Track(app) })
 	controllertest.Equal(t, "labels and annotations of the App on other objects", nil, f.Tracked())

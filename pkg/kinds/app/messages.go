@@ -5,10 +5,10 @@ import "windlass.dev/windlass/pkg/controller"
 // Messages declares the messages of App: see docs/messages.md.
 var Messages = controller.NewCatalog("App")
 
-// Reasons with several messages.
+// Reasons of several messages.
 const (
 	reasonMissing = "DependencyMissing"
-	// reasonRun is the reason while the Pod template is held until the command of beforeRollout has succeeded.
+	// reasonRun is the reason while the rollout waits for the command of beforeRollout.
 	reasonRun = "BeforeRolloutRunning"
 )
 

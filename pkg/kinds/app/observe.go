@@ -9,14 +9,14 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 )
 
-// observed is what a reconcile has read before it writes anything. It does not change afterwards.
+// observed is the state that a reconcile reads before its first write. It does not change afterwards.
 type observed struct {
 	// deployment is the cached Deployment of the App, or nil.
 	deployment *appsv1.Deployment
 	// foreign reports whether the cached Deployment with the name of the App belongs to somebody else.
 	foreign bool
-	// unmet says why the Pods cannot have what they need: an object is missing, or the database is not theirs or not
-	// Ready. If it is set, contents and autoscaler are not known.
+	// unmet is an error if the Pods lack a Secret, a ConfigMap or a usable database, and nil otherwise. If unmet is set,
+	// contents and autoscaler are unset.
 	unmet error
 	// contents has the contents of the inputs of the Pods.
 	contents contents
@@ -24,11 +24,12 @@ type observed struct {
 	autoscaler *autoscalingv2.HorizontalPodAutoscaler
 }
 
-// missingRecheck is how often an App is reconciled while a Secret or ConfigMap is missing, in case the event of its
-// creation is lost.
+// missingRecheck is how often an App is reconciled while an object that its spec names is missing, in case the event of
+// its creation is lost.
 const missingRecheck = 5 * time.Second
 
-// observe reads what the children depend on.
+// observe returns the state that the children depend on. It sends requests only for inputs whose content is not known
+// yet and for autoscalers of somebody else.
 func (r *reconciler) observe(ctx context.Context, p *scope) (o observed, err error) {
 	var last contents
 	d, err := r.deployments.Get(p.app.Namespace, p.app.Name)

@@ -41,7 +41,8 @@ func newPodCache(c kinds.Cluster) (*podCache, error) {
 	return &podCache{informer}, err
 }
 
-// appOf returns the key of the App that a Pod belongs to, by its labels and the name of its ReplicaSet.
+// appOf returns the key of the App that a Pod belongs to, from a label of the Pod and the name of its ReplicaSet. ok is
+// false if the Pod belongs to no App.
 func appOf(pod *corev1.Pod) (key controller.Key, ok bool) {
 	name, owner := pod.Labels[appLabel], metav1.GetControllerOfNoCopy(pod)
 	if name == "" || owner == nil || owner.Kind != "ReplicaSet" || !strings.HasPrefix(owner.Name, name+"-") {
@@ -68,8 +69,8 @@ func (c *podCache) of(app *v1alpha1.App) []*corev1.Pod {
 	return all
 }
 
-// Watches returns the Reference to the Pods. An App is reconciled for the events of Pods with a symptom. The status of
-// its Deployment says enough about all others.
+// Watches returns the Reference to the Pods. Only events of Pods with a symptom cause a reconcile of their App. For
+// other Pods, the status of the Deployment is sufficient.
 func (c *podCache) Watches() []controller.Reference {
 	return []controller.Reference{{Informer: c.informer, Referrers: func(obj metav1.Object) (keys []controller.Key) {
 		if pod, ok := obj.(*corev1.Pod); ok && pods.HasSymptom(pod) {
@@ -84,7 +85,7 @@ func (c *podCache) Watches() []controller.Reference {
 // maxImageID is the maximum length of status.lastAvailable.imageID.
 const maxImageID = 1024
 
-// imageID returns the image that the oldest Pod of a template runs, as its kubelet reports it, or "".
+// imageID returns the image ID that the kubelet reports for the oldest Pod of a template, or "".
 func (c *podCache) imageID(app *v1alpha1.App, template string) string {
 	for _, pod := range c.of(app) {
 		if id := pods.StatusOf(pod, containerName).ImageID; pod.Annotations[templateAnnotation] == template &&
@@ -111,14 +112,14 @@ func (c *podCache) problemsOf(
 type podProblems struct {
 	pods.Problem
 	pod   *corev1.Pod // the oldest Pod that has the problem
-	which string      // "new Pods", or "former Pods" if all Pods of the newest template run
-	count int         // the number of Pods that which names and that have a problem
-	among int         // the number of Pods that which names
-	ready int         // the number of new and former Pods that are ready and have no problem
+	which string      // the group of Pods: "new Pods", or "former Pods" if no Pod of the newest template has a problem
+	count int         // the number of Pods in the group that have a problem
+	among int         // the number of Pods in the group
+	ready int         // the number of Pods in both groups that are ready and have no problem
 }
 
-// summarize returns the problems of Pods, or nil. It prefers Pods of the newest template of the Deployment.
-// requeueAfter is positive if time alone can change the result.
+// summarize returns the problems of the Pods of the Deployment's newest template or, if these Pods have none, of the
+// other Pods. It returns nil if no Pod has a problem. requeueAfter is positive if time alone can change the result.
 func summarize(
 	d *appsv1.Deployment, all []*corev1.Pod, now time.Time,
 ) (found *podProblems, requeueAfter time.Duration) {
@@ -152,7 +153,7 @@ func summarize(
 	return nil, requeueAfter
 }
 
-// note returns the reason and message of the conditions. before are the last conditions.
+// note returns the reason and message for the conditions of the App. before are its current conditions.
 func (t *podProblems) note(before []metav1.Condition) controller.Note {
 	namespace, name := t.pod.Namespace, t.pod.Name
 	hint := fmt.Sprintf("kubectl describe pod -n %s %s", namespace, name)
@@ -167,8 +168,8 @@ func (t *podProblems) note(before []metav1.Condition) controller.Note {
 	return controller.Note{Reason: t.Reason, Message: t.WithWords(message, before)}
 }
 
-// roundedDown formats a number of Pods: up to 3 exactly, and above that as a power of two with "+". Many Pods of a
-// large App are created, and fail, one after the other, and the status is not written for each of them.
+// roundedDown formats a number of Pods: a number up to 3 as it is, and a higher number as the next lower power of two
+// with "+". The status is then not written for each Pod of a large App that is created or that fails.
 func roundedDown(count int) string {
 	if count <= 3 {
 		return fmt.Sprint(count)
@@ -180,10 +181,10 @@ func roundedDown(count int) string {
 	return fmt.Sprintf("%d+", power)
 }
 
-// describe returns the Summary of an App whose Deployment has the given summary, and whose Pods have problems. If
-// enough Pods are available, the problems do not matter. But without a probe, a container is available for a moment
-// between two crashes: an App that is not Ready becomes Ready only after its containers have settled. needed is the
-// number of Pods that have to be available.
+// describe returns the Summary of an App whose Pods have problems. s is the summary of its Deployment, and needed is
+// the number of Pods that have to be available. A Ready Deployment makes the App Ready in spite of the problems, with
+// one exception: without a probe, a crashing container is available for a moment between two crashes. An App that is
+// not Ready therefore stays so until needed Pods are ready and have no problem.
 func (t *podProblems) describe(app *v1alpha1.App, s controller.Summary, needed int32) controller.Summary {
 	before := conditions.Find(app.Status.Conditions, conditions.Ready)
 	note := t.note(app.Status.Conditions)

@@ -30,7 +30,7 @@ func podOf(d *appsv1.Deployment, name string, status corev1.PodStatus) *corev1.P
 	}
 }
 
-// container returns the status of a Pod whose container has this state. An empty state is running.
+// container returns the status of a Pod whose container has this state. The container runs if state is empty.
 func container(state corev1.ContainerState, last corev1.ContainerState, restarts int32) corev1.PodStatus {
 	ready := corev1.ConditionFalse
 	if state.Running != nil {

@@ -25,22 +25,22 @@ type reconciler struct {
 	events        controller.EventRecorder
 }
 
-// scope is one reconcile of an App.
+// scope holds the state of one reconcile of an App.
 type scope struct {
 	children.Owner
 	app *v1alpha1.App
-	// observed is what prepare has read.
+	// observed is the state that prepare has read.
 	observed observed
 	// hold says why the Pod template must not change, or is nil. prepare sets it.
 	hold *hold
-	// applied is what the children have returned.
+	// applied has the results of applying the children.
 	applied applied
 	// requeueAfter is positive if time alone can change the status. finish sets it.
 	requeueAfter time.Duration
 }
 
-// prepare reads what the children depend on, and takes the next step of beforeRollout. If the Pod template of an App
-// without a Deployment must not be rolled out yet, prepare returns the hold, so that no child is applied.
+// prepare reads the state that the children depend on, and takes the next step of beforeRollout. If the Pod template
+// must not change and the App has no Deployment, prepare returns the hold as its error, so that no child is applied.
 func (r *reconciler) prepare(ctx context.Context, p *scope) (err error) {
 	setAddress(p.app)
 	if p.observed, err = r.observe(ctx, p); err != nil {
@@ -77,7 +77,7 @@ func (r *reconciler) setStatus(p *scope, err error) error {
 	}
 	// The Events need the new digest.
 	r.recordEvents(p)
-	if err == nil && d == nil { // it was deleted during the reconcile
+	if err == nil && d == nil { // another client deleted the Deployment
 		err = controller.AwaitDeletion()
 	}
 	if err != nil {

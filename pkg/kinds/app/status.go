@@ -24,7 +24,8 @@ func setAddress(app *v1alpha1.App) {
 	app.Status.Selector = labels.SelectorFromSet(selectorOf(app)).String()
 }
 
-// recordEvents warns about the changes of other clients that the children have reverted or given way to.
+// recordEvents emits a warning for each change by another client that the operator has reverted (the Pod template) or
+// has left in place (the number of replicas).
 func (r *reconciler) recordEvents(p *scope) {
 	app, was, d := p.app, p.observed.deployment, p.applied.deployment
 	if was == nil || d == nil {
@@ -52,8 +53,8 @@ func setFailed(p *scope, err error) error {
 	return setBlocked(p.app, p.applied.deployment != nil, err)
 }
 
-// setBlocked sets the status after a reconcile that failed or waits, and returns its error. started says that the
-// Deployment was applied, or that its template waits for beforeRollout.
+// setBlocked sets the status after a reconcile that failed or waits, and returns its error err. started reports whether
+// the Deployment was applied, or its template waits for beforeRollout.
 func setBlocked(app *v1alpha1.App, started bool, err error) error {
 	switch {
 	case controller.Degrades(app, err):
@@ -79,9 +80,9 @@ func setHeld(p *scope) error {
 	return nil
 }
 
-// setRollout sets the status from the Deployment and from the problems of its Pods, and reports whether they have any.
-// During a rollout, the status gets new numbers of Pods only when the status or the reason of Ready
-// changes, so that a rollout of many Pods does not cost as many writes.
+// setRollout sets the status from the Deployment and from the problems of its Pods, and reports whether Pods have
+// problems. During a rollout, the status gets new numbers of Pods only when the status or the reason of the condition
+// Ready changes, so that a rollout of many Pods causes few writes.
 func (r *reconciler) setRollout(p *scope) (problems bool) {
 	app, d, autoscaler := p.app, p.applied.deployment, p.observed.autoscaler
 	found, requeueAfter := r.pods.problemsOf(app, d, r.clock.Now())
@@ -121,9 +122,9 @@ func (r *reconciler) noteAvailable(app *v1alpha1.App) {
 	}
 }
 
-// stillReady reports whether a Ready App's Deployment has changed, but neither its Pod template nor its number of
-// Pods. A change of annotations or of the strategy raises the generation of a Deployment, and its controller has not
-// observed the new generation yet.
+// stillReady reports whether a Ready App stays Ready although the Deployment controller has not observed the newest
+// generation of d: neither the Pod template nor the number of Pods has changed since was. A change of annotations or of
+// the strategy also raises the generation.
 func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
 	return app.Status.Phase == v1alpha1.AppReady && app.Status.ObservedGeneration == app.Generation &&
 		d.Status.ObservedGeneration < d.Generation && was != nil &&
@@ -144,8 +145,9 @@ func rolloutWith(d *appsv1.Deployment, needed int32) controller.Summary {
 // (k8s.io/kubernetes, pkg/controller/replicaset).
 const failedCreate = "FailedCreate"
 
-// neededBy returns the number of Pods that have to be available. An App with an autoscaler stays Ready while Pods
-// beyond its minimum start. other is an autoscaler of somebody else, or nil.
+// neededBy returns the number of Pods that have to be available. For an App with an autoscaler, this is at most the
+// minimum of the autoscaler: the App stays Ready while more Pods start. other is an autoscaler of somebody else, or
+// nil.
 func neededBy(app *v1alpha1.App, d *appsv1.Deployment, other *autoscalingv2.HorizontalPodAutoscaler) int32 {
 	needed := ptr.Deref(d.Spec.Replicas, 1)
 	if isAutoscaled(app) {

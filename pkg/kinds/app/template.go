@@ -18,8 +18,8 @@ const (
 	// appLabel on a Pod names its App. Pods of Helm charts can have the labels of selectorOf, but not this
 	// label.
 	appLabel = "windlass.dev/app"
-	// templateAnnotation has a digest of the Pod template without its operator fields. Pods with the value of the
-	// Deployment's template are Pods of the newest template.
+	// templateAnnotation has a digest of the Pod template without its operator fields. The Pods of the newest template are
+	// those whose value equals the value in the template of the Deployment.
 	templateAnnotation = "windlass.dev/template-digest"
 )
 
@@ -54,7 +54,7 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	}
 }
 
-// operatorFields removes the fields of setOperatorFields.
+// operatorFields removes the fields that setOperatorFields sets.
 var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
 	template.Labels = nil
 	delete(template.Annotations, templateAnnotation)
@@ -65,14 +65,15 @@ var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) 
 	}
 }
 
-// digestOfTemplate returns the value of templateAnnotation.
+// digestOfTemplate returns the value of templateAnnotation for a template.
 func digestOfTemplate(template *corev1.PodTemplateSpec) string {
 	return digestOfJSON(operatorFields.Without(template))
 }
 
-// keepTemplate keeps the operator fields of a live Deployment until the App changes its template. Users can write the
-// record: a template in it counts only if it has the digest of its other fields and the labels of the App's Pods.
-// Without a valid record, the template gets the desired operator fields, so that drift is corrected.
+// keepTemplate keeps the operator fields of a live Deployment until the App changes its template, so that an upgrade of
+// the operator replaces no Pod. The fields come from the record, which users can edit: keepTemplate ignores a recorded
+// template with a wrong digest, or without the labels of the App's Pods. In this case, the template gets the desired
+// operator fields, so that drift is corrected.
 func keepTemplate(app *v1alpha1.App, desired, live *appsv1.Deployment) {
 	last, known := pods.LastTemplate(live)
 	if !known || last.Annotations[templateAnnotation] != digestOfTemplate(last) ||
@@ -82,8 +83,8 @@ func keepTemplate(app *v1alpha1.App, desired, live *appsv1.Deployment) {
 	operatorFields.Keep(&desired.Spec.Template, last)
 }
 
-// holdTemplate gives a desired Deployment the Pod template of a hold, and the contents of its inputs. Other fields,
-// such as the number of replicas, still change.
+// holdTemplate replaces the Pod template of a desired Deployment by the template of a hold, and the contents of the
+// inputs by those of the live Deployment. Other fields, such as the number of replicas, still change.
 func holdTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplateSpec) {
 	desired.Spec.Template = *template
 	delete(desired.Annotations, inputsAnnotation)

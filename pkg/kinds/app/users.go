@@ -15,7 +15,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
-// Users finds the Apps that use a former content of a connection Secret, for the rotations of Database and
+// Users finds the Apps that use a previous content of a connection Secret, for the rotations of Database and
 // ExternalDatabase. It reads the caches and the indexes of the controller of App.
 type Users struct {
 	apps, deployed, running cache.SharedIndexInformer
@@ -23,7 +23,7 @@ type Users struct {
 	hasSynced               func(cache.SharedIndexInformer) bool
 }
 
-// NewUsers returns the Users of a cluster, in which New also creates the controller of App.
+// NewUsers returns the Users of a cluster. New has to be called for the same cluster: it adds the indexes.
 func NewUsers(c kinds.Cluster) *Users { return newUsers(c, cache.SharedIndexInformer.HasSynced) }
 
 func newUsers(c kinds.Cluster, hasSynced func(cache.SharedIndexInformer) bool) *Users {
@@ -40,13 +40,13 @@ func newUsers(c kinds.Cluster, hasSynced func(cache.SharedIndexInformer) bool) *
 // unknownUsers is the result of Former while the caches do not have all Apps, Deployments and Pods yet.
 const unknownUsers = "the list of Apps"
 
-// Former is a credentials.Users: it returns each App that may still use a former content of a Secret, in the form
+// Former is a credentials.Users: it returns each App that may still use a previous content of a Secret, in the form
 // "App web", sorted. These are the Apps that refer to the Secret and have
 //   - a Deployment whose template is for another content, unless it has 0 replicas and no Pod, or
-//   - a Deployment whose status does not say that all its Pods have its template, or
-//   - Pods that have not ended, including Pods that are being deleted, whose inputs have other contents than those of
-//     the Deployment's template, or
-//   - a Pod that runs beforeRollout and was created before the last rotation, or within a minute after it.
+//   - a Deployment whose status does not show that all its Pods have its template, or
+//   - Pods that have not ended and whose inputs differ from the inputs of the Deployment's template, or
+//   - Pods that have not ended, and no Deployment in the cache, or
+//   - a Pod that runs beforeRollout and was created before the last rotation or within a minute after it.
 func (u *Users) Former(secret *corev1.Secret) (users []string) {
 	found, err := u.apps.GetIndexer().ByIndex(inputIndex, indexKey(kindSecret, secret.Namespace, secret.Name))
 	if err != nil || !u.hasSynced(u.apps) || !u.hasSynced(u.deployed) || !u.hasSynced(u.running) {
@@ -62,7 +62,7 @@ func (u *Users) Former(secret *corev1.Secret) (users []string) {
 	return users
 }
 
-// deploysFormer reports whether the Deployment of an App, or one of its Pods, may use a former content of a Secret.
+// deploysFormer reports whether the Deployment of an App, or one of its Pods, may use a previous content of a Secret.
 func (u *Users) deploysFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
 	left := slices.DeleteFunc((&podCache{u.running}).of(app), hasEnded)
 	d, err := u.deployments.Get(app.Namespace, app.Name)
@@ -80,9 +80,8 @@ func (u *Users) deploysFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
 	})
 }
 
-// hasReplaced reports whether the controller of Deployments has replaced all Pods of former templates. The status of
-// the Deployment also counts Pods that are not in the cache, such as those from which another client has removed
-// ManagedByLabel.
+// hasReplaced reports whether the Deployment controller has replaced all Pods of previous templates. The status of the
+// Deployment also counts Pods that the cache lacks because another client has removed ManagedByLabel.
 func hasReplaced(d *appsv1.Deployment) bool {
 	s := d.Status
 	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == s.Replicas && s.UnavailableReplicas == 0 &&
@@ -103,7 +102,8 @@ func deploysCurrent(d *appsv1.Deployment, secret *corev1.Secret) bool {
 // startTolerance allows for the difference between the clocks of the operator and of the API server.
 const startTolerance = time.Minute
 
-// migratesWithFormer reports whether a Pod runs beforeRollout of an App since before the last rotation of a Secret.
+// migratesWithFormer reports whether a Pod runs beforeRollout of an App and may have been created before the last
+// rotation of a Secret.
 func (u *Users) migratesWithFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
 	obj, found, err := u.running.GetStore().GetByKey(cache.NewObjectName(app.Namespace, runPodName(app)).String())
 	pod, ok := obj.(*corev1.Pod)

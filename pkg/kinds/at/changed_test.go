@@ -9,8 +9,8 @@ import (
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 )
 
-// TestStartedAtRunsOnceWhateverChanges has changes that the API server refuses, but which another way may have stored:
-// an annotation of v1alpha1, or a CRD without the rules.
+// TestStartedAtRunsOnceWhateverChanges makes changes that the API server rejects. They can be stored in another way,
+// such as with an annotation of v1alpha1, or with a CRD without the validation rules.
 func TestStartedAtRunsOnceWhateverChanges(t *testing.T) {
 	for name, change := range map[string]func(*v1.At){
 		"another command":                  func(at *v1.At) { at.Spec.Command = []string{"other"} },

@@ -22,8 +22,8 @@ const (
 	// attemptAnnotation on a Pod has the number of Pods of the At that failed before this Pod was created, so
 	// that each failure is counted once.
 	attemptAnnotation = cnat.GroupName + "/attempt"
-	// nobody is the user ID of the command if spec.restricted is true. Most small images name no user, and the
-	// kubelet refuses to run them as root if runAsNonRoot is set.
+	// nobody is the user ID of the command if spec.restricted is true. Most small images name no user, and the kubelet
+	// does not run such an image as root if runAsNonRoot is set.
 	nobody int64 = 65534
 )
 

@@ -23,7 +23,7 @@ type reconciler struct {
 	image  string
 	clock  clock.PassiveClock
 	events controller.EventRecorder
-	// starts has the start times of the Ats that this process has set to Running, by their UID.
+	// starts maps the UID of each At that this process has set to Running to the start time of the At.
 	starts *utilcache.Expiring
 }
 
@@ -66,9 +66,9 @@ func (r *reconciler) proceed(ctx context.Context, at *v1.At, pod runonce.State) 
 	return r.schedule(at)
 }
 
-// schedule returns a RequeueAfter until the scheduled time. Then it sets the phase to Running, or fails the
-// At if startingDeadlineSeconds have passed. After Running is set, the next reconcile, which has the stored
-// status, creates the Pod.
+// schedule returns a RequeueAfter until the scheduled time. At that time, it sets the phase to Running. The next
+// reconcile, which has the stored status, then creates the Pod. If startingDeadlineSeconds have passed, schedule fails
+// the At instead.
 func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
 	due, err := scheduledTime(at)
 	if err != nil {
@@ -91,8 +91,8 @@ func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
 	return controller.Result{}, nil
 }
 
-// expire deletes a finished At after ttlSecondsAfterFinished, even if its Pod cannot be released before: garbage
-// collection deletes the Pod, and Release releases it then.
+// expire deletes a finished At after ttlSecondsAfterFinished, even if it could not release the Pod: garbage collection
+// then deletes the Pod, and Commands.Release releases it.
 func (r *reconciler) expire(ctx context.Context, at *v1.At, pod runonce.State) (controller.Result, error) {
 	setDone(at)
 	left, limited := expiry(at, r.clock.Now())
@@ -116,7 +116,7 @@ func (r *reconciler) expire(ctx context.Context, at *v1.At, pod runonce.State) (
 }
 
 // endPod releases the Pod of an At that is Done. If the command still runs, endPod deletes the Pod: the process that
-// created the Pod was suspended before it sent the request, and another process led meanwhile.
+// created the Pod was suspended before it sent the request, and another process led in the meantime.
 func (r *reconciler) endPod(ctx context.Context, pod runonce.State) error {
 	switch {
 	case !pod.Own:

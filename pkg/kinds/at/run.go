@@ -26,15 +26,15 @@ const (
 	stepComplete             // complete, because the command has succeeded
 	stepExceed               // fail because the command ended at the deadline
 	stepFail                 // fail because no attempt is left
-	// The steps after a failure with an attempt left.
+	// Steps after a failed attempt, if another attempt is left.
 	stepGiveUp  // fail because the deadline has passed
 	stepCount   // store the failure
 	stepDelay   // release the Pod, and wait for the next attempt
 	stepReplace // delete the Pod, so that the next Pod can be created
 )
 
-// killGrace is how long the kubelet may take to end a command after activeDeadlineSeconds. It first gives the command
-// 30 s to end by itself. After killGrace, the operator deletes the Pod.
+// killGrace is how long the kubelet may take to end a command after activeDeadlineSeconds. The kubelet first gives the
+// command 30 s to end by itself. After killGrace, the operator deletes the Pod.
 const killGrace = time.Minute
 
 // decide returns the next step of a Running At. requeueAfter is positive if time alone can change the step.
@@ -145,8 +145,8 @@ func (r *reconciler) act(
 	return result, err
 }
 
-// watch reports whether the command has started. It restores the finalizer of the Pod. The step is stepWatch or
-// stepStop.
+// watch reports in the status whether the command has started, and restores the finalizer of the Pod. If next is
+// stepStop and not stepWatch, watch then deletes the Pod and fails the At.
 func (r *reconciler) watch(ctx context.Context, at *v1.At, pod runonce.State, next step) error {
 	setRunning(at, r.clock.Now())
 	pod, err := r.Track(ctx, pod)
@@ -166,7 +166,8 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod runonce.State, ne
 	return err
 }
 
-// recordFailure counts the failure of a Pod in the status of an At that has an attempt left.
+// recordFailure counts the failure of a Pod in the status of an At that has an attempt left. It emits an Event if
+// somebody has deleted the Pod.
 func (r *reconciler) recordFailure(at *v1.At, pod runonce.State) {
 	counted := isCounted(at, pod.Pod)
 	countFailure(at, pod)

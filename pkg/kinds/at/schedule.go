@@ -18,10 +18,10 @@ const (
 	retryLimit = 6 * time.Minute
 )
 
-// lastYear is the last year, in UTC, that a time in JSON can have: there, a year has four digits.
+// lastYear is the last year, in UTC, that a time in JSON can have, because its year has four digits.
 const lastYear = 9999
 
-// scheduledTime parses spec.schedule. It returns a Stalled error.
+// scheduledTime parses spec.schedule. The error of an invalid schedule is Stalled.
 func scheduledTime(at *v1.At) (time.Time, error) {
 	due, err := time.Parse(time.RFC3339, at.Spec.Schedule)
 	if err == nil && (due.UTC().Year() > lastYear || due.UTC().Year() < 1) {
@@ -33,8 +33,8 @@ func scheduledTime(at *v1.At) (time.Time, error) {
 	return due, nil
 }
 
-// expected implements Kind.Expected: an At that has not started is expected to start at its time. Its command may take
-// as long as it needs.
+// expected implements Kind.Expected: an At that has not started is expected to start at its scheduled time. A running
+// command has no expected time, because it may take as long as it needs.
 func expected(at *v1.At) (from time.Time, ok bool) {
 	from, err := scheduledTime(at)
 	return from, err == nil && at.Status.Phase != v1.AtRunning && at.Status.Phase != v1.AtDone
@@ -54,9 +54,10 @@ func remaining(at *v1.At, now time.Time) (left time.Duration, ok bool) {
 	return at.Status.StartTime.Add(seconds(*at.Spec.ActiveDeadlineSeconds)).Sub(now), true
 }
 
-// exceeded reports whether the command ended because of activeDeadlineSeconds: the kubelet ended the Pod, or the
-// operator deleted it. If an injected container has run until the deadline, the command may have ended before. If the
-// At has no deadline, somebody else has limited the Pod. The time of the end has whole seconds.
+// exceeded reports whether activeDeadlineSeconds ended the command: the kubelet ended the Pod, or the operator deleted
+// the Pod. A Late end does not count if the command ended more than a second before the deadline, beside an injected
+// container that ran until the deadline. The tolerance of a second is necessary because the time of the end has whole
+// seconds. If the At has no deadline, somebody else has limited the Pod, and exceeded returns false.
 func exceeded(at *v1.At, end *runonce.Ending) bool {
 	left, limited := remaining(at, end.Time)
 	return limited && (end.Late && (left <= time.Second || end.ExitCode == nil) || end.Deleted && left <= 0)

@@ -18,7 +18,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 )
 
-// start creates the Pod of a Running At. A Pod that exists although the cache lacks it is used instead.
+// start creates the Pod of a Running At. If the Pod exists although the cache lacks it, start uses this Pod.
 func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, error) {
 	pod, err := r.Create(ctx, at, at.Generation, func() (*corev1.Pod, error) {
 		if err := r.confirm(ctx, at); err != nil {
@@ -38,8 +38,8 @@ func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, e
 	return r.run(ctx, at, pod)
 }
 
-// reject sets the conditions of an At whose Pod is rejected, and returns the error of the reconcile. The phase stays
-// Running, because phases only move forward. reject returns other errors unchanged.
+// reject sets the conditions of an At whose Pod the API server rejected, and returns the error of the reconcile. The
+// phase stays Running, because phases only move forward. reject returns other errors unchanged.
 func (r *reconciler) reject(at *v1.At, err error) error {
 	last := (*runonce.Rejection)(nil)
 	if !errors.As(err, &last) {
@@ -48,7 +48,7 @@ func (r *reconciler) reject(at *v1.At, err error) error {
 	if left, limited := remaining(at, r.clock.Now()); limited {
 		last.After = min(last.After, left)
 	}
-	advice := "" // package pods knows it
+	advice := "" // package pods has general advice
 	if pods.ViolatesPodSecurity(last.Err) && !restricted(at) {
 		advice = adviceToRestrict.With()
 	}
@@ -57,8 +57,8 @@ func (r *reconciler) reject(at *v1.At, err error) error {
 	return err
 }
 
-// podDeadline returns the time that is left for a command as activeDeadlineSeconds of its Pod. The kubelet then ends
-// the command, and the Pod and its log stay.
+// podDeadline returns the time that is left for a command, rounded up to seconds, as activeDeadlineSeconds of its Pod.
+// At this deadline, the kubelet ends the command, and the Pod and its log stay.
 func podDeadline(left time.Duration) *int64 {
 	const most = math.MaxInt32 // the limit of the API server
 	return ptr.To(min(int64((left-1)/time.Second)+1, most))
@@ -78,10 +78,9 @@ func startsFrom(at *v1.At) time.Time {
 	return due
 }
 
-// confirm checks that the cached version of the At is the version in the API server, and returns an error
-// otherwise. A POST has no precondition on another object, and a Pod for an At that another process has
-// finished would run the command a second time. A process that has just stored the phase Running skips the
-// check, so usually confirm sends no GET.
+// confirm returns an error unless the cached version of the At is the version in the API server. A POST has no
+// precondition on another object, and a Pod for an At that another process has finished would run the command a second
+// time. A process that has just stored the phase Running skips the check, so usually confirm sends no GET.
 func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 	if r.takeStart(at) {
 		return nil
@@ -99,12 +98,13 @@ func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 	return nil
 }
 
-// fresh is how long after the start of an At confirm does not check the At, if this process has stored the start. It is
-// long enough for many Ats with the same schedule. After that, another process may have led in between.
+// fresh is how long confirm skips its check after this process has stored the start of an At. Within this time, a
+// process can create the Pods of many Ats with the same schedule. After a longer time, another process may have led in
+// between.
 const fresh = time.Minute
 
-// takeStart reports whether this process has stored the start of an At no longer than the time fresh ago, and no Pod of
-// the At has failed since. takeStart forgets the start: it returns true for the first attempt to create the Pod alone.
+// takeStart reports whether this process has stored the start of an At within the time fresh, and no Pod of the At has
+// failed since. takeStart then forgets the start, so that it returns true only for the first attempt to create the Pod.
 func (r *reconciler) takeStart(at *v1.At) bool {
 	stored, _ := r.starts.Get(at.UID)
 	r.starts.Delete(at.UID)

@@ -62,7 +62,7 @@ func newKind[T controller.Object, C children.Client[T]](
 	return childKind{&written}
 }
 
-// anyClient is a client of the API type T that takes and returns objects of any kind.
+// anyClient adapts a client of the API type T to children.Client[controller.Object].
 type anyClient[T controller.Object] struct{ children.Client[T] }
 
 func (c anyClient[T]) Get(ctx context.Context, name string, opts metav1.GetOptions) (controller.Object, error) {

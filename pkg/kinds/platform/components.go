@@ -18,8 +18,8 @@ type component struct {
 	spec  *v1alpha1.PlatformComponent
 	child controller.Object
 	step  step
-	// failed says that the step failed. err is the error of the step, or nil if controller.Quiet reports true
-	// for it.
+	// failed reports whether the step failed. err is the error of the step, or nil if controller.Quiet reports true for
+	// the error.
 	failed bool
 	err    error
 }
@@ -45,11 +45,10 @@ func current(object controller.Object) bool {
 	return *object.StatusObservedGeneration() == object.GetGeneration()
 }
 
-// look returns the components of a Platform with their observed state: first the components in the spec, in
-// the order of the spec, then the components that only the status lists and that have a child of the
-// Platform. The child of a component that neither the spec nor the status lists does not belong to the
-// Platform, whatever its owner reference and record: users who may write in the namespace can forge both,
-// but not the status.
+// look returns the components of a Platform with their observed state: first the components in the spec, in the order
+// of the spec, then the components that only the status lists and that have a child of the Platform. The child of a
+// component that neither the spec nor the status lists does not belong to the Platform, whatever its owner reference
+// and record: users who may write in the namespace can forge the owner reference and the record, but not the status.
 func (r *reconciler) look(ctx context.Context, p *scope) ([]*component, error) {
 	platform, all := p.platform, []*component(nil)
 	known := map[string]bool{}

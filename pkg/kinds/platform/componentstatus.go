@@ -90,7 +90,8 @@ func ofChild(c *component) (v1alpha1.PlatformComponentPhase, controller.Note) {
 	return v1alpha1.PlatformComponentPhase(phaseOf(c.child)), controller.Note{Reason: ready.Reason, Message: message}
 }
 
-// removalNote says that a child is being deleted, and why that takes long.
+// removalNote returns a note that a child is being deleted. If the child reports why this takes long, the note quotes
+// it.
 func removalNote(c *component) controller.Note {
 	if ready := conditions.Find(*c.child.StatusConditions(), conditions.Ready); c.step.verb == await && ready != nil &&
 		ready.Status != "True" {
@@ -99,7 +100,7 @@ func removalNote(c *component) controller.Note {
 	return messageRemoving.Note(c.kind.Kind, c.child.GetName())
 }
 
-// withChild quotes the condition Ready of a child that is Degraded after a message.
+// withChild appends the message of the condition Ready of a child to a note if the child is Degraded.
 func withChild(c *component, note controller.Note) controller.Note {
 	all := *c.child.StatusConditions()
 	ready := conditions.Find(all, conditions.Ready)
@@ -109,8 +110,8 @@ func withChild(c *component, note controller.Note) controller.Note {
 	return note
 }
 
-// pointingOut joins names of components. It adds the management state to the name of each component in this
-// state.
+// pointingOut joins names of components. It adds the given management state to the name of each component that is in
+// this state.
 func pointingOut(state v1alpha1.ManagementState, names []string, all []*component) string {
 	said := slices.Clone(names)
 	for i, name := range names {

@@ -101,7 +101,7 @@ func ready(child controller.Object) {
 	conditions.True(child.StatusConditions(), conditions.Ready, "Available", "")
 }
 
-// outdated changes a child so that its status says Ready for a former generation.
+// outdated changes a child so that its status says Ready for an earlier generation.
 func outdated(child controller.Object) {
 	ready(child)
 	child.SetGeneration(child.GetGeneration() + 1)

@@ -84,9 +84,8 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 		References: []controller.Reference{{Informer: namespaces.Informer(), Referrers: byNamespace.Of}},
 	}
 	for _, k := range known {
-		// An event concerns every Platform that has a child with the name of the object: the object may be a
-		// released child, or another object that takes the name of a child. Anyone who may create the object can
-		// forge its owner reference.
+		// An event concerns every Platform that has a child with the name of the object, whatever the owner reference of the
+		// object: a released child has none, and anyone who may create the object can forge it.
 		kind.References = append(kind.References,
 			controller.Reference{Informer: k.Informer, Referrers: func(child metav1.Object) []controller.Key {
 				return byChild.Find(childKey(k.Kind, child.GetNamespace(), child.GetName()))

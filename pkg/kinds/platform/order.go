@@ -19,9 +19,9 @@ func (p *plan) dependencies(c *component) map[string]bool {
 	return found
 }
 
-// inOrder returns the components in topological order: it visits them in the order of the plan, each after
-// its dependencies. If there is a dependency cycle, it returns the names in the cycle instead: each
-// component depends on the next one, and the last on the first.
+// inOrder returns the components in topological order: in the order of the plan, but each after its dependencies. If
+// there is a dependency cycle, inOrder returns the names in the cycle instead: each component depends on the next one,
+// and the last on the first.
 func (p *plan) inOrder() (sorted []*component, cycle []string) {
 	const begun, done = 1, 2
 	state := map[*component]int{}

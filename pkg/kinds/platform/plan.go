@@ -53,7 +53,7 @@ const (
 	keep verb = "keep"
 	// queue until other components are Ready.
 	queue verb = "queue"
-	// succeed waits until the former child, of another kind, is deleted.
+	// succeed waits until the previous child, of another kind, is deleted.
 	succeed verb = "succeed"
 	// announce waits until the status lists the component.
 	announce verb = "announce"
@@ -135,9 +135,8 @@ func newPlan(components []*component) *plan {
 	return p
 }
 
-// edges returns the components that must be removed after this one. For a Removed component they include
-// its former dependencies, so that one edit of the spec can remove a component together with its
-// dependencies.
+// edges returns the components that must be removed after this one. For a Removed component, they include its previous
+// dependencies, so that one edit of the spec can remove a component together with its dependencies.
 func (c *fact) edges() []string {
 	if c.state != v1alpha1.Removed {
 		return c.needs

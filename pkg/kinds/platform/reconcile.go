@@ -89,7 +89,7 @@ func (r *reconciler) Reconcile(ctx context.Context, platform *v1alpha1.Platform)
 		err = controller.Unstalled(err) // other components make progress
 	}
 	if slices.ContainsFunc(p.components, func(c *component) bool { return c.step.verb.storesFirst() }) {
-		return controller.Result{RequeueAfter: announcedRetry}, nil // an error of another component does not delay it
+		return controller.Result{RequeueAfter: announcedRetry}, nil // the error of another component does not delay this
 	}
 	return controller.Result{}, err
 }
@@ -140,8 +140,8 @@ func (r *reconciler) carryOut(ctx context.Context, p *scope) error {
 	return controller.Worst(errs...)
 }
 
-// do takes the step of a component. If the API server has refused the step recently, do returns that error
-// and sends no request.
+// do takes the step of a component. If the API server has rejected the same step recently, do returns the error of that
+// rejection and sends no request.
 func (r *reconciler) do(ctx context.Context, p *scope, c *component) error {
 	if !c.step.verb.acts() {
 		return nil

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// invalidRetry is the delay before the operator repeats a request that the API server refused as invalid.
-	// forbiddenRetry is the delay after the API server forbade a request, for example because of a quota.
-	// There is no delay if the Platform or the child has changed.
+	// invalidRetry is the delay before the operator repeats a request that the API server rejected as invalid.
+	// forbiddenRetry is the delay after the API server forbade a request, for example because of a quota. There is no
+	// delay if the Platform or the child has changed.
 	invalidRetry   = 5 * time.Minute
 	forbiddenRetry = 30 * time.Second
 )
@@ -38,7 +38,8 @@ func attemptOf(platform *v1alpha1.Platform, c *component) attempt {
 	return a
 }
 
-// noteRefusal records the error err of the attempt of, if err is a refusal.
+// noteRefusal remembers a rejection err of the attempt of, so that the operator does not repeat the attempt at once. It
+// ignores other errors.
 func (r *reconciler) noteRefusal(platform *v1alpha1.Platform, component string, of attempt, err error) {
 	var retry time.Duration
 	switch {

@@ -21,9 +21,8 @@ const (
 	patchWeb  = "patch apps shops/shop-web"
 )
 
-// newRelease returns a fixture of a Platform whose App web depends on the task job. A first release is finished;
-// states then change the At of the task. For the second release, the user has changed the image of both
-// components.
+// newRelease returns a fixture of a Platform whose App web depends on the task job. The first release is finished. Then
+// states change the At of the task, and the user changes the image of all components for the second release.
 func newRelease(t *testing.T, states ...childState) fixture {
 	t.Helper()
 	f := newFixture(t, example(app("web", "job"), at("job"), app("docs")), namespace())
@@ -178,7 +177,7 @@ func TestRunningTaskThatDoesNotStartSaysWhy(t *testing.T) {
 	}
 }
 
-// TestUnchangedTaskRunsOnce changes what does not make a task run again.
+// TestUnchangedTaskRunsOnce changes fields that do not make a task run again.
 func TestUnchangedTaskRunsOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.Platform)
@@ -221,7 +220,7 @@ func TestTaskOfUserIsNotDeleted(t *testing.T) {
 	controllertest.Equal(t, "image", "", f.job().Spec.Image)
 }
 
-// TestRerunIsSafeWithOutdatedCache has a cache whose At is Done with the former spec.
+// TestRerunIsSafeWithOutdatedCache has a cache whose At is Done with the previous spec.
 func TestRerunIsSafeWithOutdatedCache(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(fixture)
@@ -317,7 +316,7 @@ func TestTaskThatWebhookChangesRunsOnce(t *testing.T) {
 	}
 }
 
-// TestStartedTaskKeepsDigestOfItsSpec has a task that the cache lacks, so that its creation finds the former child.
+// TestStartedTaskKeepsDigestOfItsSpec has a task that the cache lacks, so that its creation finds the existing child.
 func TestStartedTaskKeepsDigestOfItsSpec(t *testing.T) {
 	f := newFixture(t, example(version(at("job"), "new")), namespace())
 	f.addChild(at("job"), doneAt(0))

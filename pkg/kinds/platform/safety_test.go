@@ -160,8 +160,8 @@ func TestReconcileDeletesChildOnceWhileCacheIsBehind(t *testing.T) {
 	}
 }
 
-// TestComponentIsNotReadyIfUpdateFails has an App that depends on a Database. The Database is Ready in its
-// former state, and could not be updated to its desired state.
+// TestComponentIsNotReadyIfUpdateFails has an App that depends on a Database. The Database is Ready in its previous
+// state, and could not be updated to its desired state.
 func TestComponentIsNotReadyIfUpdateFails(t *testing.T) {
 	f := newFixture(t, example(app("web", "db"), database("db")), namespace())
 	f.addChild(v1alpha1.PlatformComponent{Name: "db", Database: &v1alpha1.DatabaseSpec{Version: "16"}}, ready)

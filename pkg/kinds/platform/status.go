@@ -63,9 +63,9 @@ func summarize(degraded []string, moving bool, note controller.Note) controller.
 	return s
 }
 
-// judge returns the components that need a user's attention, and reports whether other components make
-// progress. If so, it omits components that wait for a state that the spec rules out: the user may be about
-// to change the spec.
+// judge returns the components that need a user's attention, and reports whether other components make progress. If
+// others make progress, judge omits components that wait for a state that the spec rules out: the user may be about to
+// change the spec.
 func judge(platform *v1alpha1.Platform, open, all []*component) (degraded []string, moving bool) {
 	var ruledOut []string
 	for _, c := range open {
@@ -104,7 +104,7 @@ func setDeleting(platform *v1alpha1.Platform, all []*component, err error) {
 	summarize(degraded, true, controller.Blocked(err).Note).SetOn(platform)
 }
 
-// setRefused sets the status of a Platform whose spec is refused. Its children stay unchanged.
+// setRefused sets the status of a Platform whose spec is invalid. The children of the Platform stay unchanged.
 func setRefused(platform *v1alpha1.Platform, all []*component) {
 	for _, c := range all {
 		c.step = step{verb: refused}

@@ -17,10 +17,10 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// nextOfExisting decides what to do with a Managed component whose child exists. An existing child is kept,
-// except while a task has to run again: the task itself is deleted in its place in the order, and the
-// components that depend on it stay as they are until the new run has succeeded. The decision is the same
-// whichever write of a rerun was the last one: a task that is missing, runs or has failed is not finished.
+// nextOfExisting decides what to do with a Managed component whose child exists. A task that has to run again is
+// deleted after its dependencies are Ready, and the components that depend on the task stay as they are until its new
+// run has succeeded. Other children are kept. The decision does not depend on which write the previous reconcile sent
+// last: a task that is missing, runs or has failed is unfinished.
 func (p *plan) nextOfExisting(c *component) step {
 	tasks := p.unfinished(c)
 	switch {
@@ -71,9 +71,9 @@ func isUnfinished(c *component) bool {
 	return c.task && c.listed && c.state == v1alpha1.Managed && (!c.ready || !c.ours)
 }
 
-// specAnnotation on the child of a task has a digest of the spec for which the operator created the child. If
-// another client changes the spec of the child, for example a mutating webhook, the task must not run again
-// and again.
+// specAnnotation on the child of a task has a digest of the spec for which the operator created the child. With this
+// digest, the task does not run again and again if another client changes the spec of the child, for example a mutating
+// webhook.
 const specAnnotation = "windlass.dev/task-spec"
 
 // desiredTask returns the child of a task.
@@ -89,9 +89,9 @@ func digestOf(spec *cnatv1.AtSpec) string {
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:32]
 }
 
-// hasChanged reports whether the command of a task has started with a spec that has changed since, in a
-// field that the API server does not let anybody change then. It returns false for a child that was created
-// for the desired spec, whatever its spec is now, and for a child that the cache cannot hold as it is stored.
+// hasChanged reports whether the command of a task has started with a spec that has changed since in an immutable
+// field. It returns false for a child that was created for the desired spec, even if another client has changed the
+// spec of the child, and for a child that the cache cannot hold as it is stored.
 func hasChanged(child controller.Object, c *v1alpha1.PlatformComponent) bool {
 	at, ok := child.(*cnatv1.At)
 	if !ok || c.At == nil || controller.UnreadableIn(child) != nil || at.Annotations[specAnnotation] == digestOf(c.At) {
@@ -108,7 +108,7 @@ func sameTask(a, b *cnatv1.AtSpec) bool {
 	return equality.Semantic.DeepEqual(fixedFields(a), fixedFields(b))
 }
 
-// fixedFields returns a spec without the fields that can be changed after the command has started. The rules
+// fixedFields returns a spec without the fields that can be changed after the command has started. The validation rules
 // of the type At list the same fields, and compare the others in the same way.
 func fixedFields(spec *cnatv1.AtSpec) *cnatv1.AtSpec {
 	fixed := spec.DeepCopy()
@@ -149,8 +149,8 @@ func isNoted(runs []v1alpha1.PlatformTaskRun, at controller.Object) bool {
 	return slices.ContainsFunc(runs, func(run v1alpha1.PlatformTaskRun) bool { return run.UID == at.GetUID() })
 }
 
-// runsOf returns the runs of a component, newest first. former is the former status of the component. A run is
-// added when the child becomes Done, or is about to be replaced.
+// runsOf returns the runs of a component, newest first. former is the previous status of the component. A run is added
+// when the child becomes Done, or is about to be replaced.
 func runsOf(c *component, former v1alpha1.PlatformComponentStatus) []v1alpha1.PlatformTaskRun {
 	at, ok := c.child.(*cnatv1.At)
 	if !ok || !c.ours || c.state != v1alpha1.Managed || at.Status.Phase != cnatv1.AtDone || isNoted(former.Runs, at) {

@@ -27,7 +27,7 @@ func IsTracked(pod *corev1.Pod) bool { return slices.Contains(pod.Finalizers, Tr
 // ownDomains are the prefixes of the annotations that kinds set on their Pods: the API groups of Windlass.
 var ownDomains = []string{"windlass.dev/", "cnat.programming-kubernetes.info/"}
 
-// tracked are the finalizers of a cached Pod with TrackingFinalizer. All such Pods share them.
+// tracked are the finalizers of a cached Pod with TrackingFinalizer. All such Pods share this slice.
 var tracked = []string{TrackingFinalizer}
 
 // Watched returns the informer of Pods that all kinds share, whose cache holds the results of Trim. Call
@@ -43,8 +43,8 @@ func Watched(factory informers.SharedInformerFactory) (coreinformers.PodInformer
 // Trim is a cache.TransformFunc. It keeps only the fields of a Pod that kinds read: its identity, its times,
 // TrackingFinalizer, its controlling owner, its address if a StatefulSet owns it, some labels and annotations, its
 // activeDeadlineSeconds, its scheduling gates of Windlass, its phase with reason and message, the states of its
-// containers as trimContainers keeps them, and the conditions Ready, PodScheduled and DisruptionTarget. Of the messages
-// in the status, it keeps the last 1024 bytes. It returns other objects unchanged.
+// containers as trimContainers keeps them, and the conditions Ready, PodScheduled and DisruptionTarget. It keeps the
+// last 1024 bytes of each message in the status. It returns other objects unchanged.
 func Trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -91,9 +91,11 @@ var ownContainers = []string{"app", "before-rollout", "command", "postgresql"}
 // maxInjected limits the cached states of init containers, and of containers that others have added to a Pod.
 const maxInjected = 8
 
-// trimContainers copies the states of containers to a trimmed Pod: of the containers that kinds create, of the init
-// container that they wait for, of a container that outlives the command, and of at most maxInjected other init
-// containers and other containers with a problem.
+// trimContainers copies the states of these containers to a trimmed Pod:
+//   - the containers that kinds create,
+//   - the init container that these wait for,
+//   - an injected container that outlives the command: see survivor,
+//   - at most maxInjected other init containers with a problem, and as many other containers with a problem.
 func trimContainers(trimmed, pod *corev1.Pod) {
 	owner := trimmed.OwnerReferences
 	healthy := len(owner) > 0 && owner[0].Kind == "ReplicaSet" && !HasSymptom(pod)
@@ -126,8 +128,8 @@ func trimContainers(trimmed, pod *corev1.Pod) {
 	}
 }
 
-// survivor returns a container of others that has not ended although a container that a kind created has ended, or nil:
-// package runonce ends it.
+// survivor returns an injected container that has not ended although a container that a kind created has ended, or nil.
+// Package runonce ends such a container.
 func survivor(pod *corev1.Pod) (found *corev1.ContainerStatus) {
 	ended := false
 	for i := range pod.Status.ContainerStatuses {
@@ -206,7 +208,7 @@ func bounded(all map[string]string, prefixes ...string) map[string]string {
 	return kept
 }
 
-// ownGates returns the scheduling gates of a Pod that an operator of Windlass has set.
+// ownGates returns the scheduling gates of a Pod with a name of Windlass, at most maxNames.
 func ownGates(pod *corev1.Pod) (own []corev1.PodSchedulingGate) {
 	for _, gate := range pod.Spec.SchedulingGates {
 		if strings.HasPrefix(gate.Name, controller.AnnotationDomain+"/") && len(own) < maxNames {

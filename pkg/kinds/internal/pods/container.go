@@ -13,7 +13,8 @@ func StatusOf(pod *corev1.Pod, container string) corev1.ContainerStatus {
 }
 
 // FirstEnd returns how a container ended, or nil if it has not ended. The restartPolicy of the Pod of a command is
-// Never. If an admission webhook has changed it, the kubelet starts the container again, and the first end counts.
+// Never. If an admission webhook has changed the policy, the kubelet starts the container again, and the first end
+// counts.
 func FirstEnd(status corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	if last := status.LastTerminationState.Terminated; last != nil {
 		return last

@@ -15,7 +15,8 @@ const InjectedWords = "which is not part of what Windlass creates"
 // reports for the containers that wait.
 const ReasonInitializing = "PodInitializing"
 
-// initGrace is how long an init container may run before Injected returns a problem. Most end within seconds.
+// initGrace is how long an init container may run before Injected returns a problem. Most init containers end within
+// seconds.
 const initGrace = time.Minute
 
 // ProblemOf returns why a Pod does not run, or nil. own is the container that the operator creates. requeueAfter is
@@ -38,9 +39,9 @@ func problemIn(status corev1.ContainerStatus, now time.Time) (found *Problem, re
 	return Crashing(status, now)
 }
 
-// Injected returns the problem of a container that others have added to a Pod, or nil: for example, an admission
-// webhook of a service mesh adds init containers and sidecars. own is the container that the operator creates.
-// requeueAfter is positive if time alone can change the result.
+// Injected returns the problem of an injected container, or nil. Others have added such a container to the Pod: for
+// example, an admission webhook of a service mesh adds init containers and sidecars. own is the container that the
+// operator creates. requeueAfter is positive if time alone can change the result.
 func Injected(pod *corev1.Pod, own string, now time.Time) (found *Problem, requeueAfter time.Duration) {
 	of := func(status corev1.ContainerStatus) bool {
 		if found, requeueAfter = problemIn(status, now); found != nil {
@@ -75,9 +76,9 @@ func hasSucceeded(status corev1.ContainerStatus) bool {
 	return status.State.Terminated != nil && status.State.Terminated.ExitCode == 0
 }
 
-// pendingInit returns the init container or native sidecar that the other containers of a Pod wait for, or nil. No
-// container waits for an init container that is ready, or for a native sidecar that has started: the kubelet reports
-// PodInitializing also while it pulls the image of the next container.
+// pendingInit returns the init container or native sidecar that the other containers of a Pod wait for, or nil. It
+// skips an init container that is ready and a native sidecar that has started. No container waits for these, although
+// the kubelet also reports PodInitializing while it pulls the image of the next container.
 func pendingInit(pod *corev1.Pod) *corev1.ContainerStatus {
 	waits := func(status corev1.ContainerStatus) bool {
 		return status.State.Waiting != nil && status.State.Waiting.Reason == ReasonInitializing
@@ -94,8 +95,8 @@ func pendingInit(pod *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-// isStartedSidecar reports whether a status is that of a native sidecar that has started. The cache has no specs of
-// containers, but Trim keeps no status of such a sidecar without a problem.
+// isStartedSidecar reports whether a status is that of a native sidecar that has started. In the cache, which has no
+// specs of containers, it returns false: Trim omits the status of such a sidecar, unless the sidecar has a problem.
 func isStartedSidecar(pod *corev1.Pod, status *corev1.ContainerStatus) bool {
 	return ptr.Deref(status.Started, false) && slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
 		return c.Name == status.Name && ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways

@@ -25,9 +25,9 @@ func LabelsOf(owner metav1.Object, name, instance string) map[string]string {
 	return labels
 }
 
-// CopyPlatformLabels adds the labels by which a Platform marks owner, an object of a component, to the labels of a
-// child or Pod of owner. It reads them from the record of owner, and not from its labels, which others can set too:
-// tools delete objects by their labels.
+// CopyPlatformLabels copies the labels by which a Platform marks owner, an object of a component, to the labels of a
+// child or Pod of owner. It reads them from the record of owner and not from the labels of owner, which others can set
+// too: tools delete objects by their labels.
 func CopyPlatformLabels(to map[string]string, owner metav1.Object) {
 	set := children.Recorded(owner).GetLabels()
 	for _, name := range []string{PartOfLabel, ComponentLabel} {

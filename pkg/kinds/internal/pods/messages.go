@@ -2,8 +2,8 @@ package pods
 
 import "windlass.dev/windlass/pkg/controller"
 
-// Messages declares the messages about Pods: see docs/messages.md. Most are a clause of a message of a kind, and the
-// conditions of that kind have their reason.
+// Messages declares the messages about Pods: see docs/messages.md. Most of them are a clause in a message of a kind,
+// and the conditions of that kind have their reason.
 var Messages = controller.NewCatalog("Pods")
 
 // Advice for several messages.

@@ -36,8 +36,8 @@ type Problem struct {
 // LogWords begins the sentence with the last line of a log.
 const LogWords = "The last line of its log: "
 
-// WithWords returns a message followed by the words of the problem. If the condition Ready before has other words for
-// the same message, WithWords returns these, so that words alone cause no status write.
+// WithWords returns a message followed by the words of the problem. If the condition Ready in before has other words
+// after the same message, WithWords keeps the words of the condition, so that words alone cause no status write.
 func (p *Problem) WithWords(message string, before []metav1.Condition) string {
 	if ready := conditions.Find(before, conditions.Ready); ready != nil {
 		if _, words, found := strings.Cut(ready.Message, message); found {
@@ -219,7 +219,7 @@ func ConditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondit
 }
 
 // Earliest returns the shorter of two delays after which time alone can change a result. A delay of 0 means that time
-// alone cannot.
+// alone changes nothing: Earliest then returns the other delay.
 func Earliest(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -37,10 +37,10 @@ func IsUndecided(err error) bool {
 		apierrors.IsForbidden(err) && strings.Contains(err.Error(), `cannot create resource "pods"`)
 }
 
-// callsWebhook reports whether the words of the API server name an admission webhook that does not answer.
+// callsWebhook reports whether a message of the API server names an admission webhook that does not respond.
 func callsWebhook(said string) bool { return strings.Contains(said, "failed calling webhook") }
 
-// limitsResources reports whether the words of the API server are about the resources of containers: a LimitRange has
+// limitsResources reports whether a message of the API server is about the resources of containers: a LimitRange has
 // other limits, or its defaults do not fit, or a quota requires requests and limits (k8s.io/kubernetes,
 // plugin/pkg/admission/limitranger, and k8s.io/apiserver, pkg/admission/plugin/resourcequota).
 func limitsResources(said string) bool {
@@ -50,7 +50,8 @@ func limitsResources(said string) bool {
 	return slices.ContainsFunc(about, func(words string) bool { return strings.Contains(said, words) })
 }
 
-// exceedsQuota reports whether the words of the API server name a quota, which has room when other Pods end.
+// exceedsQuota reports whether a message of the API server names an exceeded quota, which has room again after other
+// Pods end.
 func exceedsQuota(said string) bool { return strings.Contains(said, "exceeded quota") }
 
 // ViolatesPodSecurity reports whether a Pod was rejected because of the Pod Security Standard of its namespace.
@@ -58,10 +59,10 @@ func ViolatesPodSecurity(err error) bool {
 	return strings.Contains(err.Error(), "violates PodSecurity")
 }
 
-// Refused returns the error of a reconcile whose Pod the API server rejected with err. The error has the message of
-// RefusedNote, with the advice that the kind knows, or "". The next reconcile starts after the given time. The object
-// becomes Stalled, unless the Pod may be accepted without a user's action: when other Pods end, or when a webhook
-// answers again.
+// Refused returns the error of a reconcile whose Pod the API server rejected with err. The message is that of
+// RefusedNote. It ends with advice or, if advice is "", with general advice. The next reconcile starts after the given
+// time. The error is Stalled, unless the API server may accept the Pod without a change by a user: after other Pods
+// have ended, or when a webhook responds again.
 func Refused(pod string, err error, advice string, after time.Duration) error {
 	said, advice := explained(err.Error(), advice)
 	if exceedsQuota(err.Error()) || callsWebhook(err.Error()) {
@@ -71,13 +72,13 @@ func Refused(pod string, err error, advice string, after time.Duration) error {
 }
 
 // RefusedNote returns the reason and message about a Pod that the API server rejected with err. The message has the
-// words of the API server, followed by advice.
+// message of err, followed by general advice.
 func RefusedNote(pod string, err error) controller.Note {
 	said, advice := explained(err.Error(), "")
 	return messageRefused.Note(pod, said, advice, LongestRefusal)
 }
 
-// RefusedPodsNote is RefusedNote for the Pods of a Deployment. said has the words of the API server.
+// RefusedPodsNote is RefusedNote for the Pods of a Deployment. said is the message of the API server.
 func RefusedPodsNote(deployment, said string) controller.Note {
 	advice := ""
 	if exceedsQuota(said) {
@@ -87,8 +88,8 @@ func RefusedPodsNote(deployment, said string) controller.Note {
 	return messageRefusedPods.Note(deployment, said, advice)
 }
 
-// explained returns the words of the API server about a rejected Pod within maxRefusal, and what to do. advice is what
-// the kind knows, or "".
+// explained returns said, the message of the API server about a rejected Pod, truncated to maxRefusal, and advice for
+// the user. It returns general advice if advice is "".
 func explained(said, advice string) (words, do string) {
 	switch {
 	case advice != "":

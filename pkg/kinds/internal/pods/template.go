@@ -25,8 +25,8 @@ func LastTemplate(live metav1.Object) (template *corev1.PodTemplateSpec, known b
 // RestartedAt is the path of the annotation that `kubectl rollout restart` sets in a Deployment or StatefulSet.
 var RestartedAt = []string{"spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/restartedAt"}
 
-// OperatorFields removes the operator fields from a Pod template: the fields that the operator sets itself, and not
-// from the spec. A difference in operator fields alone must not replace a Pod.
+// OperatorFields removes the operator fields from a Pod template. These are the fields whose values the operator
+// chooses: they do not come from the spec. A difference in operator fields alone must not replace a Pod.
 type OperatorFields func(template *corev1.PodTemplateSpec)
 
 // Without returns a copy of a template without its operator fields.
@@ -37,7 +37,7 @@ func (f OperatorFields) Without(template *corev1.PodTemplateSpec) *corev1.PodTem
 }
 
 // Keep replaces a desired template by last, the template that the operator desired last, if they differ only in
-// operator fields. Therefore an upgrade of the operator replaces no Pod.
+// operator fields. An upgrade of the operator therefore replaces no Pod.
 func (f OperatorFields) Keep(desired, last *corev1.PodTemplateSpec) {
 	if equality.Semantic.DeepEqual(f.Without(last), f.Without(desired)) {
 		*desired = *last

@@ -22,7 +22,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// Commands runs the commands of the objects of a kind, which own the Pods.
+// Commands manages the Pods that run the commands of the objects of a kind. Each object owns its Pod.
 type Commands struct {
 	// Informer has the cache of Pods.
 	Informer cache.SharedIndexInformer
@@ -36,12 +36,12 @@ type Commands struct {
 	owner func(ctx context.Context, key controller.Key) (metav1.Object, error)
 	// rejections remembers the rejected creations of Pods.
 	rejections *controller.Refusals[any]
-	// hidden has the keys of the objects whose Pods isHidden.
+	// hidden has the keys of the objects whose Pods are hidden: see isHidden.
 	hidden sync.Map
 }
 
 // New returns the Commands of a kind. container is the name of the container that runs the command. The name of a Pod
-// is the name of its owner and suffix. owners returns the client of the kind for a namespace.
+// is the name of its owner followed by suffix. owners returns the client of the kind for a namespace.
 func New[T controller.Object](
 	c kinds.Cluster, r controller.Runtime, kind, container, suffix string,
 	owners func(namespace string) controller.Client[T],
@@ -75,8 +75,8 @@ type State struct {
 	Outcome
 }
 
-// Recheck returns how long the owner waits for the next reconcile, at most lookAgain if the Pod is Unwatched.
-// requeueAfter is the time after which the owner has something to do, or 0.
+// Recheck returns the delay until the next reconcile of the owner: requeueAfter, but at most lookAgain if the Pod is
+// Unwatched. requeueAfter is the time after which the owner has something to do, or 0.
 func (s State) Recheck(requeueAfter time.Duration) time.Duration {
 	if s.Unwatched {
 		return pods.Earliest(requeueAfter, lookAgain)
@@ -134,9 +134,9 @@ func (c *Commands) read(ctx context.Context, key controller.Key) (*corev1.Pod, e
 	return pod, nil
 }
 
-// isHidden reports whether the Pod of the object with a key is missing in the cache, because something in the cluster,
-// for example an admission policy, does not let Relabel restore the label by which the cache selects Pods. The changes
-// of a hidden Pod cause no events.
+// isHidden reports whether the Pod of the object with a key is hidden: the Pod lacks the label by which the cache
+// selects Pods, and something in the cluster, for example an admission policy, does not let Relabel restore the label.
+// The changes of a hidden Pod cause no events.
 func (c *Commands) isHidden(key controller.Key) bool {
 	_, hidden := c.hidden.Load(key)
 	return hidden

@@ -34,7 +34,7 @@ func outcomeOf(pod *corev1.Pod, container string, now time.Time) (o Outcome) {
 
 // Ending describes how the command in a container of a Pod ended.
 type Ending struct {
-	// Succeeded is true if the command ended with exit code 0.
+	// Succeeded is true if the command ended with exit code 0 and was not interrupted: see isInterrupted.
 	Succeeded bool
 	// Late is true if the kubelet ended the Pod after the activeDeadlineSeconds of the Pod. The command may have ended
 	// before that, beside an injected container that ran until the deadline.
@@ -51,9 +51,9 @@ type Ending struct {
 	Time time.Time
 }
 
-// endingOf returns how the command in a container of a Pod ended, or nil if the command has not ended. The container
-// decides, whatever the phase of the Pod: a container that an admission webhook has added may run for ever, and the
-// kubelet fails the Pod when it ends that container. The phase decides only if the container never ran.
+// endingOf returns how the command in a container of a Pod ended, or nil if the command has not ended. The state of the
+// container decides, and not the phase of the Pod: a container that an admission webhook has added may run for ever,
+// and the kubelet fails the Pod when it ends that container. The phase decides only if the container never ran.
 func endingOf(pod *corev1.Pod, container string) *Ending {
 	terminated := pods.FirstEnd(pods.StatusOf(pod, container))
 	succeeded, failed := pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed
@@ -96,9 +96,9 @@ const deadlineExceeded = "DeadlineExceeded"
 // period.
 const reportTime = time.Minute
 
-// lostOf returns how the command in a Pod ended that was deleted without a grace period, by force or because its node
-// is gone, if nobody will report the end of the command. It returns nil for other Pods. requeueAfter is positive if
-// time alone can change the result.
+// lostOf returns the ending of a command whose end nobody will report, because its Pod was deleted without a grace
+// period: by force, or because its node is gone. It returns nil for other Pods, and within reportTime after the
+// deletion if the command may still run. requeueAfter is positive if time alone can change the result.
 func lostOf(pod *corev1.Pod, now time.Time) (end *Ending, requeueAfter time.Duration) {
 	if pod.DeletionTimestamp == nil || ptr.Deref(pod.DeletionGracePeriodSeconds, 1) > 0 {
 		return nil, 0
@@ -111,9 +111,9 @@ func lostOf(pod *corev1.Pod, now time.Time) (end *Ending, requeueAfter time.Dura
 	return &Ending{Deleted: true, Time: pod.DeletionTimestamp.Time, Message: messageLost.With(causeOf(pod))}, 0
 }
 
-// isInterrupted reports whether a container of a failed Pod ended after the decision to end the Pod, for example
-// because its node ran out of memory or was shut down. Many programs then end with exit code 0 without having done
-// their work.
+// isInterrupted reports whether a container of a failed Pod ended after the cluster had decided to end the Pod, for
+// example because the node ran out of memory or was shut down. Many programs then end with exit code 0 without having
+// done their work.
 func isInterrupted(pod *corev1.Pod, terminated *corev1.ContainerStateTerminated) bool {
 	c := disruptionOf(pod)
 	return c.Status != "" && !terminated.FinishedAt.Before(&c.LastTransitionTime)
@@ -168,7 +168,7 @@ func notStarting(pod *corev1.Pod, container string, now time.Time) (found *pods.
 	if found = pods.Blocked(status); found != nil {
 		return found, 0
 	}
-	if status.State.Running == nil && status.State.Terminated == nil { // otherwise other containers do not matter
+	if status.State.Running == nil && status.State.Terminated == nil { // the command has not started
 		if found, requeueAfter = pods.Injected(pod, container, now); found != nil || requeueAfter > 0 {
 			return found, requeueAfter
 		}
@@ -176,8 +176,8 @@ func notStarting(pod *corev1.Pod, container string, now time.Time) (found *pods.
 	return pods.Unschedulable(pod, now)
 }
 
-// failedInit returns how a container ended whose failure made a Pod fail before its own container started, or "". The
-// restartPolicy of the Pod is Never.
+// failedInit returns a message about the init container that made a Pod fail before the container of the command
+// started, or "". The restartPolicy of the Pod is Never.
 func failedInit(pod *corev1.Pod) string {
 	for _, status := range pod.Status.InitContainerStatuses {
 		ended := status.State.Terminated

@@ -31,8 +31,8 @@ func (r *Rejection) Error() string { return r.Err.Error() }
 
 // Create creates the Pod of owner that desired returns, and returns its state. If a Pod with this name exists although
 // the cache lacks it, Create returns the state of that Pod. If the API server rejects the Pod, Create returns a
-// Rejection, and calls desired only when the next attempt is due. attempt identifies the input of the Pod: an attempt
-// with another input is due at once.
+// Rejection. It returns the same Rejection, and sends no request, until the next attempt is due. attempt identifies the
+// input of the Pod: an attempt with another input is due at once.
 func (c *Commands) Create(
 	ctx context.Context, owner metav1.Object, attempt any, desired func() (*corev1.Pod, error)) (State, error) {
 	last, rejected := c.rejections.Recent(owner.GetUID(), "", attempt)
@@ -67,8 +67,9 @@ func (c *Commands) OpenGate(ctx context.Context, s State, gate string) error {
 	return err
 }
 
-// Track adds pods.TrackingFinalizer to a Pod that runs and that somebody has removed it from, and returns the changed
-// state. The API server accepts no finalizer for a Pod that is being deleted: Track then returns the state as it is.
+// Track adds pods.TrackingFinalizer to a Pod from which somebody has removed the finalizer, and returns the changed
+// state. If the Pod is being deleted, Track returns the state as it is, because the API server accepts no new
+// finalizer.
 func (c *Commands) Track(ctx context.Context, s State) (State, error) {
 	if pods.IsTracked(s.Pod) || s.Pod.DeletionTimestamp != nil {
 		return s, nil
@@ -77,9 +78,8 @@ func (c *Commands) Track(ctx context.Context, s State) (State, error) {
 	return c.patch(ctx, s, "restoring the finalizer of", metadata, nil)
 }
 
-// Relabel gives a Pod that the cache does not select the labels with which it was created, and returns the changed
-// state: a Pod is released from the cache. If the Pod does not keep the labels, Relabel does not try again: the Pod is
-// hidden.
+// Relabel restores the labels of a Pod that the cache does not select, and returns the changed state. If the Pod does
+// not keep the labels, the Pod is hidden, and Relabel does not try again.
 func (c *Commands) Relabel(ctx context.Context, s State, labels map[string]string) (State, error) {
 	if isSelected(s.Pod) || c.isHidden(s.owner) || c.isReleased(s) {
 		return s, nil
@@ -149,9 +149,9 @@ func (c *Commands) patch(ctx context.Context, s State, action string, metadata, 
 	return s, nil
 }
 
-// ReleasePod removes pods.TrackingFinalizer from a Pod that its owner no longer needs. If the command has ended,
-// ReleasePod also makes the kubelet end the containers for which outlives is true. In contrast to a deletion, the Pod
-// and its logs stay. ReleasePod returns the changed state. It sends no request if there is nothing to change.
+// ReleasePod removes pods.TrackingFinalizer from a Pod that its owner no longer needs. If containers outlive the
+// command (see outlives), ReleasePod also makes the kubelet end them: in contrast to a deletion, the Pod and its logs
+// stay. ReleasePod returns the changed state. It sends no request if there is nothing to change.
 func (c *Commands) ReleasePod(ctx context.Context, s State) (State, error) {
 	metadata, spec := map[string]any{}, map[string]any(nil)
 	tracked, outlived := pods.IsTracked(s.Pod), outlives(s.Pod, c.container)
@@ -172,9 +172,9 @@ func (c *Commands) ReleasePod(ctx context.Context, s State) (State, error) {
 	return released, err
 }
 
-// ReleaseUnowned releases a Pod whose object does not exist, is being deleted, or does not control the Pod: the Pod was
+// ReleaseUnowned releases a Pod whose owner does not exist, is being deleted, or does not control the Pod: the Pod was
 // orphaned, or belongs to a deleted object of the same name. The cache may be outdated, so ReleaseUnowned first reads
-// the object from the API server.
+// the owner from the API server.
 func (c *Commands) ReleaseUnowned(ctx context.Context, s State) error {
 	if !pods.IsTracked(s.Pod) || c.isReleased(s) {
 		c.forget(s)
@@ -215,19 +215,20 @@ func (c *Commands) Tracked() controller.Reference {
 	}}
 }
 
-// forget forgets that a Pod is hidden, if its owner no longer needs it.
+// forget removes a Pod from the hidden Pods if its owner no longer needs the Pod.
 func (c *Commands) forget(s State) {
 	if !pods.IsTracked(s.Pod) && endingOf(s.Pod, c.container) != nil || c.isReleased(s) {
 		c.hidden.Delete(s.owner)
 	}
 }
 
-// isReleased reports whether this process has released a Pod that is being deleted, and that the cache may still have.
+// isReleased reports whether this process has released a Pod that is being deleted. The cache may still have the Pod.
 func (c *Commands) isReleased(s State) bool {
 	return c.Tracker.IsDeleted(s.owner, releasedName(s.Pod), s.Pod.UID)
 }
 
-// releasedName returns the name under which the tracker has the release of a Pod. The deletion has the name of the Pod.
+// releasedName returns the name under which the tracker has the release of a Pod. The name of the Pod itself stands for
+// its deletion.
 func releasedName(pod *corev1.Pod) string { return pod.Name + "/released" }
 
 // atOnce is the activeDeadlineSeconds of a Pod that has to end now, which is the smallest value that the API server
