@@ -80,7 +80,7 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 	}
 	users := app.NewUsers(in)
 	databases, err := database.New(in, with, database.Options{
-		Image: o.PostgreSQLImage, Connector: toPods, Users: users.Former, VolumeMetrics: o.ObjectNameMetrics,
+		Image: o.PostgreSQLImage, Connector: toPods, Users: users.OfPreviousContent, VolumeMetrics: o.ObjectNameMetrics,
 	})
 	if err != nil {
 		return Controllers{}, fmt.Errorf("creating the controller of Database: %w", err)
@@ -89,7 +89,7 @@ func Kinds(ctx context.Context, caches Caches, events controller.EventRecorder, 
 	if err != nil {
 		return Controllers{}, err
 	}
-	externalDatabases, err := externaldatabase.New(in, with, connector, users.Former, o.StoredSecrets)
+	externalDatabases, err := externaldatabase.New(in, with, connector, users.OfPreviousContent, o.StoredSecrets)
 	if err != nil {
 		return Controllers{}, fmt.Errorf("creating the controller of ExternalDatabase: %w", err)
 	}

@@ -144,8 +144,8 @@ func TestAppStaysReadyWhileAutoscalerOfOthersScalesUp(t *testing.T) {
 	controllertest.Equal(t, "phase with fewer Pods", v1alpha1.AppDeploying, f.Object().Status.Phase)
 }
 
-// TestAutoscalersAreListedOnlyForForeignReplicas checks that neither an App at rest nor a change of its spec costs a
-// list.
+// TestAutoscalersAreListedOnlyForForeignReplicas checks that the operator lists autoscalers neither for an App at rest
+// nor after a change of its spec.
 func TestAutoscalersAreListedOnlyForForeignReplicas(t *testing.T) {
 	for name, c := range map[string]struct {
 		act  func(fixture)

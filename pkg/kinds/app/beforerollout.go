@@ -28,36 +28,43 @@ import (
 // missing and its UID is in the status, its command may have run. All Pods of an App have the same name, so that the
 // API server rejects a second Pod. A Pod has pods.TrackingFinalizer until the status says how its command ended.
 type beforeRollout struct {
-	*runonce.Commands
+	commands   *runonce.Commands
 	configMaps coreclient.ConfigMapsGetter
 	configs    children.Cache[*corev1.ConfigMap]
 	clock      clock.PassiveClock
 }
 
+// garbageRecheck and deletionRecheck are how often an App is reconciled while it waits for the garbage collector, or
+// for the deletion of a Pod that the cache lacks.
+const (
+	garbageRecheck  = time.Second
+	deletionRecheck = 5 * time.Second
+)
+
 // Bind implements children.Child. The step calls settle, which acts only if prepare has not called proceed.
 func (b *beforeRollout) Bind(tracker *controller.Tracker) children.Step[*scope] {
-	b.Tracker = tracker
-	return children.Step[*scope]{Name: "beforeRollout", Owned: b.Informer, Apply: b.settle}
+	b.commands.Tracker = tracker
+	return children.Step[*scope]{Name: "beforeRollout", Owned: b.commands.Informer, Apply: b.settle}
 }
 
 // proceed takes the next steps, until the status has to be stored. It returns a hold until the command has succeeded,
 // and then nil.
 func (b *beforeRollout) proceed(ctx context.Context, p *scope) *hold {
 	wanted := p.wantedRun()
-	pod, err := b.Observe(ctx, p.app)
-	if last := runningOf(p.app); err == nil && last != nil && recordOf(p.app, pod) != last {
-		pod, err = b.Live(ctx, p.app) // the cache may be outdated
+	state, err := b.commands.Observe(ctx, p.app)
+	if active := activeRun(p.app); err == nil && active != nil && runOfPod(p.app, state) != active {
+		state, err = b.commands.Live(ctx, p.app) // the cache may be outdated
 	}
-	if err == nil && nextStep(p.app, wanted, pod) == stepCreate {
-		pod, err = b.create(ctx, p, *wanted)
+	if err == nil && nextStep(p.app, wanted, state) == stepCreate {
+		state, err = b.create(ctx, p, *wanted)
 	}
 	if err == nil {
-		pod, err = b.releaseEnded(ctx, p.app, pod)
+		state, err = b.releaseEnded(ctx, p, state)
 	}
 	if err != nil {
 		return &hold{err: err}
 	}
-	return b.act(ctx, p, wanted, pod)
+	return b.act(ctx, p, wanted, state)
 }
 
 // step is what beforeRollout does next.
@@ -66,7 +73,7 @@ type step int
 const (
 	stepRollOut  step = iota // roll out the template
 	stepCreate               // create the Pod of the wanted run
-	stepRecord               // add the Pod to the status
+	stepStore                // add the Pod to the status
 	stepWatch                // update the newest run in the status from its Pod
 	stepRemove               // delete the Pod, which does not run
 	stepFail                 // report that the wanted run has failed
@@ -75,166 +82,161 @@ const (
 
 // nextStep returns the next step of an App. wanted is the run that has to succeed before the template is rolled out, or
 // nil.
-func nextStep(app *v1alpha1.App, wanted *run, observed runonce.State) step {
-	pod := observed.Pod
-	if !observed.Own {
+func nextStep(app *v1alpha1.App, wanted *runID, state runonce.State) step {
+	pod := state.Pod
+	if !state.Own {
 		pod = nil // no step changes the Pod of somebody else
 	}
 	switch {
-	case runningOf(app) != nil:
+	case activeRun(app) != nil:
 		return stepWatch
-	case pod != nil && recordOf(app, observed) == nil && !isGated(pod): // somebody else has removed the gate
-		return stepRecord
-	case pod != nil && isGated(pod) && wanted != nil && runIn(pod) == *wanted &&
-		findRun(app, *wanted) == nil && pod.DeletionTimestamp == nil:
-		return stepRecord
+	case pod != nil && runOfPod(app, state) == nil && !isGated(pod): // somebody else has removed the gate
+		return stepStore
+	case pod != nil && isGated(pod) && wanted != nil && runIDIn(pod) == *wanted &&
+		runWithID(app, *wanted) == nil && pod.DeletionTimestamp == nil:
+		return stepStore
 	case pod != nil && (isGated(pod) || app.Spec.BeforeRollout == nil):
 		return stepRemove
 	case wanted == nil:
 		return stepRollOut
-	case findRun(app, *wanted) != nil: // a run that succeeded is not wanted
+	case runWithID(app, *wanted) != nil: // a run that succeeded is not wanted
 		return stepFail
 	case pod != nil: // the Pod of the previous run, which has ended
 		return stepRemove
-	case observed.Pod != nil:
+	case state.Pod != nil:
 		return stepConflict
 	}
 	return stepCreate
 }
 
-// act takes the next step of an App. pod is the state of its Pod, which proceed has created if the step was stepCreate.
-func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *run, pod runonce.State) *hold {
-	switch nextStep(p.app, wanted, pod) {
+// act takes the next step of an App. state is the state of its Pod, which proceed has created if the step was
+// stepCreate.
+func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *runID, state runonce.State) *hold {
+	switch nextStep(p.app, wanted, state) {
 	case stepRollOut:
 		return nil
 	case stepWatch:
-		return b.watch(ctx, p, wanted, pod)
-	case stepRecord:
-		return b.record(ctx, p, pod.Pod)
+		return b.watch(ctx, p, wanted, state)
+	case stepStore:
+		return b.storeRun(ctx, p, state.Pod)
 	case stepRemove:
-		if err := b.Remove(ctx, pod); err != nil {
+		if err := b.commands.Remove(ctx, state); err != nil {
 			return &hold{err: err}
 		}
 		if wanted == nil {
 			return nil // the Pod does not run
 		}
-		waiting := waitFor(messageRunDeletion.Note(pod.Pod.Name))
-		if pod.Unwatched {
+		waiting := holdWith(messageRunDeletion.Note(state.Pod.Name))
+		if state.Unwatched {
 			waiting.requeueAfter = deletionRecheck // no event of the deletion will come
 		}
 		return waiting
 	case stepFail:
-		return &hold{summary: failure(p, *wanted)}
+		return &hold{summary: failureSummary(p, *wanted)}
 	default: // stepConflict
-		return &hold{err: p.Taken("Pod", pod.Pod)}
+		return &hold{err: p.Taken("Pod", state.Pod)}
 	}
 }
 
 // releaseEnded releases a Pod after the status says how its command ended, a Pod that is deleted before its command has
 // run, and a Pod that does not belong to the App. It returns the state of the Pod after that.
-func (b *beforeRollout) releaseEnded(ctx context.Context, app *v1alpha1.App, pod runonce.State) (runonce.State, error) {
-	of := recordOf(app, pod)
+func (b *beforeRollout) releaseEnded(ctx context.Context, p *scope, state runonce.State) (runonce.State, error) {
+	run := runOfPod(p.app, state)
 	switch {
-	case pod.Pod == nil, of != nil && of.Phase == v1alpha1.BeforeRolloutRunning:
-	case of == nil && !pod.Own:
-		return pod, b.ReleaseUnowned(ctx, pod)
-	case of != nil, isGated(pod.Pod) && pod.Pod.DeletionTimestamp != nil:
-		return b.ReleasePod(ctx, pod)
+	case state.Pod == nil, run != nil && run.Phase == v1alpha1.BeforeRolloutRunning:
+	case run == nil && !state.Own:
+		return state, b.commands.ReleaseUnowned(ctx, state)
+	case run != nil, isGated(state.Pod) && state.Pod.DeletionTimestamp != nil:
+		return b.commands.ReleasePod(ctx, state)
 	}
-	return pod, nil
+	return state, nil
 }
 
-// settle records how a command ended, or releases its Pod, if prepare has not called proceed: the Pods lack an object,
-// or the Deployment belongs to somebody else.
+// settle sets in the status how a command ended, or releases its Pod, if prepare has not called proceed: the Pods lack
+// an object, or the Deployment belongs to somebody else.
 func (b *beforeRollout) settle(ctx context.Context, p *scope) error {
 	if p.observed.unmet == nil && !p.observed.foreign {
 		return nil
 	}
-	pod, err := b.Observe(ctx, p.app)
+	state, err := b.commands.Observe(ctx, p.app)
 	if err != nil {
 		return err
 	}
-	if last := runningOf(p.app); last != nil && pod.End != nil && recordOf(p.app, pod) == last {
-		recordEnd(p.app, pod.End)
+	if active := activeRun(p.app); active != nil && state.End != nil && runOfPod(p.app, state) == active {
+		setEnd(p.app, state.End)
 		return nil
 	}
-	_, err = b.releaseEnded(ctx, p.app, pod)
+	_, err = b.releaseEnded(ctx, p, state)
 	return err
 }
 
 // create creates the Pod, and returns its state.
-func (b *beforeRollout) create(ctx context.Context, p *scope, wanted run) (runonce.State, error) {
-	pod, err := b.Create(ctx, p.app, wanted, func() (*corev1.Pod, error) {
+func (b *beforeRollout) create(ctx context.Context, p *scope, wanted runID) (runonce.State, error) {
+	state, err := b.commands.Create(ctx, p.app, wanted, func() (*corev1.Pod, error) {
 		return desiredRunPod(p.app, p.observed.contents, wanted), nil
 	})
 	if last := (*runonce.Rejection)(nil); errors.As(err, &last) {
 		err = controller.Warn(pods.Refused(runPodName(p.app), last.Err, "", last.After))
 	}
-	return pod, err
+	return state, err
 }
 
-// record creates the ConfigMap of a Pod that does not run yet, and adds the Pod to the status. The next reconcile,
+// storeRun creates the ConfigMap of a Pod that does not run yet, and adds the Pod to the status. The next reconcile,
 // which has the stored status, lets the Pod run.
-func (b *beforeRollout) record(ctx context.Context, p *scope, pod *corev1.Pod) *hold {
+func (b *beforeRollout) storeRun(ctx context.Context, p *scope, pod *corev1.Pod) *hold {
 	if isGated(pod) && hasConfig(p.app) {
 		if err := b.ensureConfig(ctx, p, pod); err != nil {
 			return &hold{err: err}
 		}
 	}
 	addRun(p.app, pod)
-	return storeFirst(messageRun.With(pod.Name, pod.Namespace))
+	return holdUntilStored(messageRun.With(pod.Name, pod.Namespace))
 }
 
-// garbageRecheck is how often an App is reconciled while it waits for the garbage collector. deletionRecheck is how
-// often it is reconciled while it waits for the deletion of a Pod that the cache lacks.
-const (
-	garbageRecheck  = time.Second
-	deletionRecheck = 5 * time.Second
-)
-
-// watch updates the newest run in the status from its Pod. It opens the gate of the Pod, which the stored status lists.
-func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *run, pod runonce.State) *hold {
-	last := runningOf(p.app)
-	if recordOf(p.app, pod) != last {
+// watch updates the newest run in the status from its Pod. It also opens the gate of a Pod whose UID is in the stored
+// status.
+func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *runID, state runonce.State) *hold {
+	active := activeRun(p.app)
+	if runOfPod(p.app, state) != active {
 		// The command may have run, so it does not run again.
-		return ended(p, wanted, &runonce.Ending{Time: b.clock.Now(), Message: messageRunLost.With(runPodName(p.app))})
+		return finishRun(p, wanted, &runonce.Ending{Time: b.clock.Now(), Message: messageRunLost.With(runPodName(p.app))})
 	}
-	pod, err := b.Relabel(ctx, pod, runLabels(p.app))
+	state, err := b.commands.Relabel(ctx, state, runLabels(p.app))
 	if err != nil {
 		return &hold{err: err}
 	}
-	if pod.End != nil {
-		return ended(p, wanted, pod.End)
+	if state.End != nil {
+		return finishRun(p, wanted, state.End)
 	}
-	if pod, err = b.Track(ctx, pod); err != nil {
+	if state, err = b.commands.Track(ctx, state); err != nil {
 		return &hold{err: err}
 	}
-	outdated := wanted == nil || *wanted != runOf(last)
-	if isGated(pod.Pod) && outdated { // the next reconcile deletes the Pod, unless the spec wants it again
+	outdated := wanted == nil || *wanted != runIDOf(active)
+	if isGated(state.Pod) && outdated { // the next reconcile deletes the Pod, unless the spec wants it again
 		p.app.Status.BeforeRolloutRuns = p.app.Status.BeforeRolloutRuns[1:]
-		return storeFirst(messageRunDeletion.With(pod.Pod.Name))
+		return holdUntilStored(messageRunDeletion.With(state.Pod.Name))
 	}
-	if isGated(pod.Pod) && pod.Pod.DeletionTimestamp == nil {
-		if err := b.OpenGate(ctx, pod, runGate); err != nil {
+	if isGated(state.Pod) && state.Pod.DeletionTimestamp == nil {
+		if err := b.commands.OpenGate(ctx, state, runGate); err != nil {
 			return &hold{err: err}
 		}
-		return waitFor(messageRun.Note(pod.Pod.Name, pod.Pod.Namespace))
+		return holdWith(messageRun.Note(state.Pod.Name, state.Pod.Namespace))
 	}
-	problem := pod.Problem
-	if pod.Pod.Status.Phase == corev1.PodPending && pod.Pod.Annotations[configAnnotation] == "true" {
-		missing, err := b.keepConfig(ctx, p, pod.Pod, outdated)
+	problem := state.Problem
+	if state.Pod.Status.Phase == corev1.PodPending && state.Pod.Annotations[configAnnotation] == "true" {
+		missing, err := b.keepConfig(ctx, p, state.Pod, outdated)
 		if err != nil {
 			return &hold{err: err}
 		}
 		problem = cmp.Or(problem, missing)
-		pod.Unwatched = true // no event of its ConfigMap will come
+		state.Unwatched = true // no event of its ConfigMap will come
 	}
 	if outdated && problem != nil {
-		last.Message = messageRunReplaced.With(problem.Message)
-		if err := b.Delete(ctx, pod); err != nil {
+		active.Message = messageRunReplaced.With(problem.Message)
+		if err := b.commands.Delete(ctx, state); err != nil {
 			return &hold{err: err}
 		}
 	}
-	summary := runSummary(p.app, pod.Pod, problem, outdated)
-	return &hold{summary: summary, requeueAfter: pod.Recheck(pod.RequeueAfter)}
+	summary := runSummary(p.app, state.Pod, problem, outdated)
+	return &hold{summary: summary, requeueAfter: state.Recheck(state.RequeueAfter)}
 }

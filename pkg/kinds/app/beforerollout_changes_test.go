@@ -38,7 +38,7 @@ func TestRunPodUsesTheConfigMapOfTheRun(t *testing.T) {
 			})
 		}
 	})
-	spec := desiredRunPod(app, nil, run{"t", "c"}).Spec
+	spec := desiredRunPod(app, nil, runID{"t", "c"}).Spec
 	controllertest.Equal(t, "ConfigMap of the volume", runName, spec.Volumes[0].ConfigMap.Name)
 	container := spec.Containers[0]
 	for i, want := range []string{runName, "other"} {
@@ -52,7 +52,7 @@ func TestBeforeRolloutKeepsFilesWhileTheAppWaits(t *testing.T) {
 	files := func(text string) func(*v1alpha1.App) {
 		return func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": text} }
 	}
-	f := releasedFixture(t, files("1"))
+	f := rolledOutFixture(t, files("1"))
 	f.Change(func(app *v1alpha1.App) {
 		files("2")(app)
 		app.Spec.EnvFrom = []corev1.EnvFromSource{
@@ -67,12 +67,12 @@ func TestBeforeRolloutKeepsFilesWhileTheAppWaits(t *testing.T) {
 	controllertest.Equal(t, "files that the Pods mount", map[string]string{"a.conf": "1"}, config.Data)
 }
 
-func TestBeforeRolloutDoesNotStartCommandOfFormerSpec(t *testing.T) {
-	f := releasedFixture(t)
+func TestBeforeRolloutDoesNotStartCommandOfPreviousSpec(t *testing.T) {
+	f := rolledOutFixture(t)
 	f.Change(image("web:2"))
 	controllertest.Equal(t, "writes", []string{deleteRun, updateStatus}, f.Reconcile().Writes)
 	f.Reconcile() // creates the Pod of web:2 and stores its UID
-	if !isGated(f.run()) || f.Object().Status.BeforeRolloutRuns[0].PodUID != f.run().UID {
+	if !isGated(f.runPod()) || f.Object().Status.BeforeRolloutRuns[0].PodUID != f.runPod().UID {
 		t.Fatalf("the status has %+v", f.Object().Status.BeforeRolloutRuns)
 	}
 	f.Change(image("web:1"))
@@ -85,7 +85,7 @@ func TestBeforeRolloutDoesNotStartCommandOfFormerSpec(t *testing.T) {
 			t.Error("the command of the former spec runs")
 		}
 	}
-	if f.run() != nil {
+	if f.runPod() != nil {
 		t.Error("the Pod of the former spec exists")
 	}
 	controllertest.Equal(t, "runs", 1, len(f.Object().Status.BeforeRolloutRuns))
@@ -100,7 +100,7 @@ func TestBeforeRolloutDoesNotStartCommandOfFormerSpec(t *testing.T) {
 
 func TestBeforeRolloutStoresForgedPodWithinLimits(t *testing.T) {
 	app := example(withMigration)
-	forged := desiredRunPod(app, nil, run{strings.Repeat("t", 256), strings.Repeat("c", 240)})
+	forged := desiredRunPod(app, nil, runID{strings.Repeat("t", 256), strings.Repeat("c", 240)})
 	forged.UID, forged.ResourceVersion, forged.Spec.SchedulingGates = "forged", "3", nil
 	f := newFixture(t, app, forged)
 	f.Reconcile()
@@ -110,7 +110,7 @@ func TestBeforeRolloutStoresForgedPodWithinLimits(t *testing.T) {
 }
 
 func TestBeforeRolloutGoesOnAlthoughAnotherChildFails(t *testing.T) {
-	f := releasedFixture(t)
+	f := rolledOutFixture(t)
 	f.Change(image("web:2"))
 	f.reconcile()
 	f.endRun(0, "")
@@ -120,8 +120,8 @@ func TestBeforeRolloutGoesOnAlthoughAnotherChildFails(t *testing.T) {
 	controllertest.Equal(t, "reason after the end of the command", reasonRun, controller.ReasonOf(f.Reconcile().Err))
 }
 
-func TestBeforeRolloutKeepsReleasedTemplateThatTheStatusDoesNotName(t *testing.T) {
-	f := releasedFixture(t)
+func TestBeforeRolloutKeepsAppliedTemplateThatTheStatusDoesNotName(t *testing.T) {
+	f := rolledOutFixture(t)
 	released := f.Object().Status.TemplateDigest
 	f.Change(image("web:2"))
 	f.reconcile()
@@ -137,7 +137,7 @@ func TestBeforeRolloutKeepsReleasedTemplateThatTheStatusDoesNotName(t *testing.T
 }
 
 func TestBeforeRolloutDoesNotClaimPodsOfDeletedDeployment(t *testing.T) {
-	f := releasedFixture(t)
+	f := rolledOutFixture(t)
 	f.Change(image("web:2"))
 	f.reconcile()
 	f.endRun(3, "")
@@ -162,7 +162,7 @@ func TestBeforeRolloutCreatesDeletedConfigMapOfPendingPodAgain(t *testing.T) {
 	controllertest.Equal(t, "files", map[string]string{"a.conf": "2"}, config.Data)
 }
 
-func TestBeforeRolloutDeletesPendingPodOfFormerSpecWithoutConfigMap(t *testing.T) {
+func TestBeforeRolloutDeletesPendingPodOfPreviousSpecWithoutConfigMap(t *testing.T) {
 	f := pendingFixture(t)
 	f.Change(func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": "3"} })
 	f.reconcile()
@@ -170,17 +170,17 @@ func TestBeforeRolloutDeletesPendingPodOfFormerSpecWithoutConfigMap(t *testing.T
 	controllertest.Equal(t, "runs", 3, len(runs))
 	controllertest.Equal(t, "message of the former run", "The spec changed before the command started: its ConfigMap "+
 		"web-before-rollout was deleted.", runs[1].Message)
-	controllertest.Equal(t, "UID in the status", f.run().UID, runs[0].PodUID)
+	controllertest.Equal(t, "UID in the status", f.runPod().UID, runs[0].PodUID)
 	config := kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName)
 	controllertest.Equal(t, "files", map[string]string{"a.conf": "3"}, config.Data)
 }
 
-func TestBeforeRolloutDoesNotTouchRunningPodOfFormerSpecWithoutConfigMap(t *testing.T) {
+func TestBeforeRolloutDoesNotTouchRunningPodOfPreviousSpecWithoutConfigMap(t *testing.T) {
 	f := pendingFixture(t)
 	f.Change(image("web:3"))
 	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodRunning })
 	controllertest.Equal(t, "writes", []string{updateStatus}, f.reconcile())
-	controllertest.Equal(t, "whether the Pod exists", true, f.run() != nil)
+	controllertest.Equal(t, "whether the Pod exists", true, f.runPod() != nil)
 }
 
 func TestBeforeRolloutLooksForConfigMapThatTheCacheLacks(t *testing.T) {
@@ -194,11 +194,11 @@ func TestBeforeRolloutLooksForConfigMapThatTheCacheLacks(t *testing.T) {
 		controllertest.Equal(t, "writes", 0, len(r.Writes))
 		controllertest.Equal(t, "requeue", 30*time.Second, r.Result.RequeueAfter)
 	}
-	controllertest.Equal(t, "whether the Pod exists", true, f.run() != nil)
+	controllertest.Equal(t, "whether the Pod exists", true, f.runPod() != nil)
 }
 
 func TestBeforeRolloutWatchesPodWithoutOwner(t *testing.T) {
-	f := releasedFixture(t)
+	f := rolledOutFixture(t)
 	f.Change(image("web:2"))
 	f.reconcile()
 	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.OwnerReferences = nil })
@@ -206,7 +206,7 @@ func TestBeforeRolloutWatchesPodWithoutOwner(t *testing.T) {
 }
 
 func TestBeforeRolloutDoesNotWaitForAddedContainers(t *testing.T) {
-	f := releasedFixture(t)
+	f := rolledOutFixture(t)
 	for _, step := range []struct {
 		spec string
 		code int32
@@ -223,12 +223,12 @@ func TestBeforeRolloutDoesNotWaitForAddedContainers(t *testing.T) {
 		})
 		f.reconcile()
 		controllertest.Equal(t, fmt.Sprintf("image after exit code %d", step.code), step.want, f.imageOf())
-		controllertest.Equal(t, "activeDeadlineSeconds", ptr.To[int64](1), f.run().Spec.ActiveDeadlineSeconds)
+		controllertest.Equal(t, "activeDeadlineSeconds", ptr.To[int64](1), f.runPod().Spec.ActiveDeadlineSeconds)
 	}
 }
 
 func TestCrashLoopWhileTemplateIsHeldCostsNoStatusWrites(t *testing.T) {
-	f := releasedFixture(t)
+	f := rolledOutFixture(t)
 	f.Change(image("web:2"))
 	f.reconcile()
 	f.endRun(3, "")
@@ -253,7 +253,7 @@ func (f fixture) setReady(n int32) {
 // and somebody has deleted the ConfigMap of this Pod.
 func pendingFixture(t *testing.T) fixture {
 	t.Helper()
-	f := releasedFixture(t, func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": "1"} })
+	f := rolledOutFixture(t, func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": "1"} })
 	f.Change(func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": "2"} })
 	f.reconcile() // deletes the Pod of the previous run
 	f.Remove(kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName))

@@ -19,6 +19,8 @@ import (
 const (
 	// runContainer is the name of the only container of the Pod that runs beforeRollout.
 	runContainer = "before-rollout"
+	// runPodSuffix is the end of the name of the Pod. The beginning is the name of the App.
+	runPodSuffix = "-before-rollout"
 	// runGate is the scheduling gate of the Pod until the status has the UID of the Pod.
 	runGate = controller.AnnotationDomain + "/before-rollout"
 	// commandAnnotation on the Pod has a digest of spec.beforeRollout.
@@ -30,17 +32,15 @@ const (
 // runPodName returns the name of the Pod that runs beforeRollout, and of its ConfigMap.
 func runPodName(app *v1alpha1.App) string { return app.Name + runPodSuffix }
 
-const runPodSuffix = "-before-rollout"
-
-// run identifies a run of beforeRollout. The status has at most one run with the same values.
-type run struct {
+// runID identifies a run of beforeRollout. The status has at most one run with the same values.
+type runID struct {
 	template string // the digest of the Pod template
 	command  string // the digest of spec.beforeRollout
 }
 
-// runIn returns the run of a Pod.
-func runIn(pod *corev1.Pod) run {
-	return run{template: pod.Annotations[templateAnnotation], command: pod.Annotations[commandAnnotation]}
+// runIDIn returns the runID in the annotations of a Pod.
+func runIDIn(pod *corev1.Pod) runID {
+	return runID{template: pod.Annotations[templateAnnotation], command: pod.Annotations[commandAnnotation]}
 }
 
 // commandDigest returns a digest of spec.beforeRollout, which is not nil.
@@ -49,7 +49,7 @@ func commandDigest(app *v1alpha1.App) string { return digestOfJSON(app.Spec.Befo
 // desiredRunPod returns the Pod that runs beforeRollout. Its spec is that of the App's Pods, except for the container's
 // name, image, command, ports, probe and preStop hook, the grace period, and the name of the ConfigMap. It lacks the
 // labels by which the Service and the Deployment select the Pods of the App.
-func desiredRunPod(app *v1alpha1.App, used contents, wanted run) *corev1.Pod {
+func desiredRunPod(app *v1alpha1.App, used contents, wanted runID) *corev1.Pod {
 	template := desiredDeployment(app, used).Spec.Template.DeepCopy() // it may share memory with the App
 	container := &template.Spec.Containers[0]
 	container.Name, container.Ports, container.ReadinessProbe = runContainer, nil, nil
@@ -136,7 +136,7 @@ func (b *beforeRollout) ensureConfig(ctx context.Context, p *scope, pod *corev1.
 	if apierrors.IsNotFound(err) {
 		config, err = b.configMaps.ConfigMaps(pod.Namespace).Create(ctx, desiredRunConfig(p.app, pod), metav1.CreateOptions{})
 		if err == nil {
-			b.Tracker.Wrote(cache.MetaObjectToName(p.app), "ConfigMap", b.configs, config.ResourceVersion)
+			b.commands.Tracker.Wrote(cache.MetaObjectToName(p.app), "ConfigMap", b.configs, config.ResourceVersion)
 		}
 	}
 	if apierrors.IsAlreadyExists(err) {
@@ -170,7 +170,7 @@ func (b *beforeRollout) keepConfig(
 	if !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	live, err := b.Live(ctx, p.app)
+	live, err := b.commands.Live(ctx, p.app)
 	switch {
 	case err != nil:
 		return nil, err

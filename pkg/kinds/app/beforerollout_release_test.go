@@ -14,7 +14,7 @@ import (
 // deleteRunByUser deletes the Pod as a user does. A Pod with the finalizer stays.
 func (f fixture) deleteRunByUser() {
 	f.T.Helper()
-	uid := f.run().UID
+	uid := f.runPod().UID
 	err := f.Kube.CoreV1().Pods("default").Delete(f.T.Context(), runName, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &uid},
 	})
@@ -26,7 +26,7 @@ func (f fixture) deleteRunByUser() {
 // runningFixture returns an App that was rolled out with web:1, and whose command for web:2 runs.
 func runningFixture(t *testing.T) fixture {
 	t.Helper()
-	f := releasedFixture(t)
+	f := rolledOutFixture(t)
 	f.Change(image("web:2"))
 	f.reconcile()
 	return f
@@ -41,7 +41,7 @@ func TestDeletedPodOfBeforeRolloutFailsTheRun(t *testing.T) {
 		"its command ended. ") {
 		t.Errorf("the condition is %s", f.ready())
 	}
-	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.run())
+	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.runPod())
 	controllertest.Equal(t, "image", "web:1", f.imageOf())
 }
 
@@ -51,7 +51,7 @@ func TestBeforeRolloutIsReleasedWhileTheAppWaits(t *testing.T) {
 	f.endRun(1, "")
 	f.reconcile()
 	controllertest.Equal(t, "phase of the run", v1alpha1.BeforeRolloutFailed, f.Object().Status.BeforeRolloutRuns[0].Phase)
-	controllertest.Equal(t, "finalizers", 0, len(f.run().Finalizers))
+	controllertest.Equal(t, "finalizers", 0, len(f.runPod().Finalizers))
 }
 
 // readsMissingSecret makes an App wait for a Secret.
@@ -61,15 +61,15 @@ func readsMissingSecret(app *v1alpha1.App) {
 }
 
 func TestPodThatHasNotRunIsReleasedWhileTheAppWaits(t *testing.T) {
-	f := releasedFixture(t)
-	pod := desiredRunPod(f.Object(), nil, run{"t", "c"})
+	f := rolledOutFixture(t)
+	pod := desiredRunPod(f.Object(), nil, runID{"t", "c"})
 	pod.UID, pod.ResourceVersion = "gated", "3"
 	pod.DeletionTimestamp = &metav1.Time{Time: f.Clock.Now()}
-	f.Remove(f.run())
+	f.Remove(f.runPod())
 	f.Store(pod)
 	f.Change(readsMissingSecret)
 	f.reconcile()
-	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.run())
+	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.runPod())
 }
 
 func TestPodOfDeletedAppIsReleased(t *testing.T) {
@@ -79,32 +79,32 @@ func TestPodOfDeletedAppIsReleased(t *testing.T) {
 	r := f.Reconcile()
 	controllertest.Equal(t, "reads", []string{"get apps default/web"}, r.Reads)
 	controllertest.Equal(t, "writes", []string{releaseRun}, r.Writes)
-	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.run())
+	controllertest.Equal(t, "Pod", (*corev1.Pod)(nil), f.runPod())
 }
 
 func TestPodOfEarlierAppIsReleased(t *testing.T) {
 	earlier := example(withMigration, func(app *v1alpha1.App) { app.UID = "earlier" })
-	pod := desiredRunPod(earlier, nil, run{"t", "c"})
+	pod := desiredRunPod(earlier, nil, runID{"t", "c"})
 	pod.UID, pod.ResourceVersion = "pod", "3"
 	f := newFixture(t, example(), pod)
 	f.reconcile()
-	controllertest.Equal(t, "finalizers", 0, len(f.run().Finalizers))
+	controllertest.Equal(t, "finalizers", 0, len(f.runPod().Finalizers))
 }
 
 func TestBeforeRolloutRestoresFinalizer(t *testing.T) {
 	f := runningFixture(t)
-	pod := f.run()
+	pod := f.runPod()
 	pod.Finalizers = nil
 	f.Store(pod)
 	controllertest.Equal(t, "writes", []string{releaseRun}, f.reconcile())
-	controllertest.Equal(t, "finalizers", 1, len(f.run().Finalizers))
+	controllertest.Equal(t, "finalizers", 1, len(f.runPod().Finalizers))
 }
 
 // hiddenFixture returns an App that was rolled out with web:1. Its command for web:2 runs in a Pod whose labels a
 // policy changes.
 func hiddenFixture(t *testing.T) fixture {
 	t.Helper()
-	f := releasedFixture(t)
+	f := rolledOutFixture(t)
 	f.RelabelPods()
 	f.Change(image("web:2"))
 	f.reconcile()
@@ -116,5 +116,5 @@ func TestPodOfBeforeRolloutThatPolicyHidesIsReleased(t *testing.T) {
 	f.endRun(0, "")
 	f.reconcile()
 	controllertest.Equal(t, "image", "web:2", f.imageOf())
-	controllertest.Equal(t, "finalizers", 0, len(f.run().Finalizers))
+	controllertest.Equal(t, "finalizers", 0, len(f.runPod().Finalizers))
 }

@@ -20,20 +20,20 @@ import (
 // wantedRun returns the run that has to succeed before the Pod template of the App is rolled out, or nil. A template
 // needs no run if the operator has applied it, if it was available, or if a run for it has succeeded. A rollback
 // therefore runs no command.
-func (p *scope) wantedRun() *run {
+func (p *scope) wantedRun() *runID {
 	if p.app.Spec.BeforeRollout == nil {
 		return nil
 	}
 	digest := digestOfTemplate(&desiredDeployment(p.app, p.observed.contents).Spec.Template)
-	if isReleased(p.app, digest) || p.observed.deployment != nil && lastDigest(p.observed.deployment) == digest {
+	if mayRollOut(p.app, digest) || p.observed.deployment != nil && lastDigest(p.observed.deployment) == digest {
 		return nil
 	}
-	return &run{template: digest, command: commandDigest(p.app)}
+	return &runID{template: digest, command: commandDigest(p.app)}
 }
 
-// isReleased reports whether the status says that a template with the given digest has been rolled out, or that it may
-// be.
-func isReleased(app *v1alpha1.App, digest string) bool {
+// mayRollOut reports whether a template with the given digest may be rolled out without a run: according to the status,
+// it was rolled out before, or a run for it has succeeded.
+func mayRollOut(app *v1alpha1.App, digest string) bool {
 	status := &app.Status
 	available := status.LastAvailable != nil && status.LastAvailable.TemplateDigest == digest
 	succeeded := slices.ContainsFunc(status.BeforeRolloutRuns, func(r v1alpha1.BeforeRolloutRun) bool {
@@ -42,10 +42,11 @@ func isReleased(app *v1alpha1.App, digest string) bool {
 	return available || succeeded || status.TemplateDigest == digest
 }
 
-// releasedTemplate returns the Pod template that the operator applied last, or nil if it is not known to be released.
-func releasedTemplate(app *v1alpha1.App, live *appsv1.Deployment) *corev1.PodTemplateSpec {
+// templateToKeep returns the Pod template that the operator applied last. It returns nil if the record does not have
+// this template, or if mayRollOut is false for the template.
+func templateToKeep(app *v1alpha1.App, live *appsv1.Deployment) *corev1.PodTemplateSpec {
 	last, known := pods.LastTemplate(live)
-	if !known || !isReleased(app, digestOfTemplate(last)) {
+	if !known || !mayRollOut(app, digestOfTemplate(last)) {
 		return nil
 	}
 	return last
@@ -60,13 +61,13 @@ func lastDigest(live *appsv1.Deployment) string {
 	return digestOfTemplate(last)
 }
 
-// runOf returns the identity of a run in the status.
-func runOf(r *v1alpha1.BeforeRolloutRun) run {
-	return run{template: r.TemplateDigest, command: r.CommandDigest}
+// runIDOf returns the runID of a run in the status.
+func runIDOf(r *v1alpha1.BeforeRolloutRun) runID {
+	return runID{template: r.TemplateDigest, command: r.CommandDigest}
 }
 
-// runningOf returns the newest run if it has not ended, or nil.
-func runningOf(app *v1alpha1.App) *v1alpha1.BeforeRolloutRun {
+// activeRun returns the newest run in the status if it has not ended, or nil.
+func activeRun(app *v1alpha1.App) *v1alpha1.BeforeRolloutRun {
 	runs := app.Status.BeforeRolloutRuns
 	if len(runs) == 0 || runs[0].Phase != v1alpha1.BeforeRolloutRunning {
 		return nil
@@ -74,14 +75,14 @@ func runningOf(app *v1alpha1.App) *v1alpha1.BeforeRolloutRun {
 	return &runs[0]
 }
 
-// findRun returns a run in the status, or nil.
-func findRun(app *v1alpha1.App, wanted run) *v1alpha1.BeforeRolloutRun {
-	return firstRun(app, func(r *v1alpha1.BeforeRolloutRun) bool { return runOf(r) == wanted })
+// runWithID returns the run with the given runID in the status, or nil.
+func runWithID(app *v1alpha1.App, id runID) *v1alpha1.BeforeRolloutRun {
+	return firstRun(app, func(r *v1alpha1.BeforeRolloutRun) bool { return runIDOf(r) == id })
 }
 
-// recordOf returns the run of a Pod in the status, or nil.
-func recordOf(app *v1alpha1.App, pod runonce.State) *v1alpha1.BeforeRolloutRun {
-	return firstRun(app, func(r *v1alpha1.BeforeRolloutRun) bool { return pod.Pod != nil && r.PodUID == pod.Pod.UID })
+// runOfPod returns the run of a Pod in the status, or nil.
+func runOfPod(app *v1alpha1.App, state runonce.State) *v1alpha1.BeforeRolloutRun {
+	return firstRun(app, func(r *v1alpha1.BeforeRolloutRun) bool { return state.Pod != nil && r.PodUID == state.Pod.UID })
 }
 
 func firstRun(app *v1alpha1.App, matches func(*v1alpha1.BeforeRolloutRun) bool) *v1alpha1.BeforeRolloutRun {
@@ -101,9 +102,9 @@ const (
 
 // addRun adds the run of a Pod to the status.
 func addRun(app *v1alpha1.App, pod *corev1.Pod) {
-	of, started := runIn(pod), pod.CreationTimestamp
+	id, started := runIDIn(pod), pod.CreationTimestamp
 	added := v1alpha1.BeforeRolloutRun{
-		TemplateDigest: atMost(of.template, digestLength), CommandDigest: atMost(of.command, digestLength),
+		TemplateDigest: atMost(id.template, digestLength), CommandDigest: atMost(id.command, digestLength),
 		PodUID: pod.UID, Phase: v1alpha1.BeforeRolloutRunning, StartTime: &started,
 	}
 	if app.Spec.BeforeRollout != nil {
@@ -118,26 +119,26 @@ func atMost(text string, size int) string {
 	return strings.ToValidUTF8(text[:min(len(text), size)], "")
 }
 
-// recordEnd records in the status how the newest run has ended. It keeps a message that the run already has, which says
-// why the operator has deleted the Pod.
-func recordEnd(app *v1alpha1.App, how *runonce.Ending) {
+// setEnd sets in the status how the newest run has ended. It keeps a message that the run already has, which says why
+// the operator has deleted the Pod.
+func setEnd(app *v1alpha1.App, end *runonce.Ending) {
 	r := &app.Status.BeforeRolloutRuns[0]
-	r.Phase, r.ExitCode, r.Message = v1alpha1.BeforeRolloutFailed, how.ExitCode, cmp.Or(r.Message, how.Message)
-	r.CompletionTime = ptr.To(metav1.NewTime(how.Time.UTC().Truncate(time.Second)))
-	if how.Succeeded {
+	r.Phase, r.ExitCode, r.Message = v1alpha1.BeforeRolloutFailed, end.ExitCode, cmp.Or(r.Message, end.Message)
+	r.CompletionTime = ptr.To(metav1.NewTime(end.Time.UTC().Truncate(time.Second)))
+	if end.Succeeded {
 		r.Phase, r.Message = v1alpha1.BeforeRolloutSucceeded, ""
 	}
 }
 
-// ended records how the newest run has ended, and returns a hold. If this run was the wanted one and has failed, the
-// hold reports the failure. In all other cases, the next reconcile continues with the stored status.
-func ended(p *scope, wanted *run, how *runonce.Ending) *hold {
-	recordEnd(p.app, how)
-	if !how.Succeeded && wanted != nil && *wanted == runOf(&p.app.Status.BeforeRolloutRuns[0]) {
+// finishRun sets in the status how the newest run has ended, and returns a hold. If this run was the wanted one and has
+// failed, the hold reports the failure. In all other cases, the next reconcile continues with the stored status.
+func finishRun(p *scope, wanted *runID, end *runonce.Ending) *hold {
+	setEnd(p.app, end)
+	if !end.Succeeded && wanted != nil && *wanted == runIDOf(&p.app.Status.BeforeRolloutRuns[0]) {
 		// The next reconcile, which has the stored status, releases the Pod.
-		return &hold{summary: failure(p, *wanted), requeueAfter: controller.Continue().RequeueAfter}
+		return &hold{summary: failureSummary(p, *wanted), requeueAfter: controller.Continue().RequeueAfter}
 	}
-	return storeFirst(messageRunEnded.With())
+	return holdUntilStored(messageRunEnded.With())
 }
 
 // runSummary returns the summary of an App while the Pod of its newest run exists. problem says why the command does
@@ -152,12 +153,12 @@ func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, outda
 	if outdated {
 		note = messageOutdatedRun.Note(pod.Name, pod.Namespace)
 	}
-	return waitFor(note).summary
+	return holdWith(note).summary
 }
 
-// failure returns the summary of an App whose wanted run has failed.
-func failure(p *scope, wanted run) controller.Summary {
-	cause, log, logged := strings.Cut(findRun(p.app, wanted).Message, " "+pods.LogWords)
+// failureSummary returns the summary of an App whose wanted run has failed.
+func failureSummary(p *scope, wanted runID) controller.Summary {
+	cause, log, logged := strings.Cut(runWithID(p.app, wanted).Message, " "+pods.LogWords)
 	former := ""
 	if p.observed.deployment != nil {
 		former = messageFormerStay.With()

@@ -55,7 +55,9 @@ func (f fixture) reconcile() (writes []string) {
 }
 
 // run returns the stored Pod of beforeRollout, or nil.
-func (f fixture) run() *corev1.Pod { return kindtest.Get[*corev1.Pod](f.Cluster, "default", runName) }
+func (f fixture) runPod() *corev1.Pod {
+	return kindtest.Get[*corev1.Pod](f.Cluster, "default", runName)
+}
 
 // endRun ends the command of the Pod with an exit code.
 func (f fixture) endRun(code int32, log string) {
@@ -78,8 +80,8 @@ func (f fixture) ready() string {
 	return string(ready.Status) + " " + ready.Reason + ": " + ready.Message
 }
 
-// releasedFixture returns a fixture whose App, with beforeRollout, is Ready with image web:1.
-func releasedFixture(t *testing.T, changes ...func(*v1alpha1.App)) fixture {
+// rolledOutFixture returns a fixture whose App, with beforeRollout, is Ready with image web:1.
+func rolledOutFixture(t *testing.T, changes ...func(*v1alpha1.App)) fixture {
 	t.Helper()
 	f := newFixture(t, example(append(changes, withMigration)...))
 	f.reconcile()
@@ -98,12 +100,12 @@ func TestBeforeRolloutRunsBeforeTheFirstPods(t *testing.T) {
 	f := newFixture(t, example(withMigration))
 	r := f.Reconcile()
 	controllertest.Equal(t, "first writes", []string{createRun, updateStatus}, r.Writes)
-	if !isGated(f.run()) {
+	if !isGated(f.runPod()) {
 		t.Error("the Pod may run before the status names it")
 	}
-	controllertest.Equal(t, "recorded Pod", f.run().UID, f.Object().Status.BeforeRolloutRuns[0].PodUID)
+	controllertest.Equal(t, "recorded Pod", f.runPod().UID, f.Object().Status.BeforeRolloutRuns[0].PodUID)
 	controllertest.Equal(t, "second writes", []string{openRun}, f.Reconcile().Writes)
-	if isGated(f.run()) {
+	if isGated(f.runPod()) {
 		t.Error("the Pod does not run although the status names it")
 	}
 	controllertest.Equal(t, "writes while the command runs", nil, f.reconcile())
@@ -120,7 +122,7 @@ func TestBeforeRolloutRunsBeforeTheFirstPods(t *testing.T) {
 }
 
 func TestBeforeRolloutHoldsTheTemplateAlone(t *testing.T) {
-	f := releasedFixture(t, func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"mode": "slow"} })
+	f := rolledOutFixture(t, func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"mode": "slow"} })
 	f.Change(func(app *v1alpha1.App) {
 		app.Spec.Image, app.Spec.Replicas, app.Spec.Config = "web:2", ptr.To[int32](3), map[string]string{"mode": "fast"}
 	})
@@ -141,8 +143,8 @@ func TestBeforeRolloutHoldsTheTemplateAlone(t *testing.T) {
 		kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", "web").Data["mode"])
 }
 
-func TestFailedBeforeRolloutKeepsFormerPods(t *testing.T) {
-	f := releasedFixture(t)
+func TestFailedBeforeRolloutKeepsPreviousPods(t *testing.T) {
+	f := rolledOutFixture(t)
 	f.Change(image("web:2"))
 	f.reconcile()
 	f.endRun(3, "starting\nthere is no table orders")
@@ -171,7 +173,7 @@ func TestBeforeRolloutNeverRunsTwiceForOneTemplate(t *testing.T) {
 		act  func(f fixture)
 		runs int
 	}{
-		"the Pod of a run that succeeded is deleted": {func(f fixture) { f.Remove(f.run()) }, 1},
+		"the Pod of a run that succeeded is deleted": {func(f fixture) { f.Remove(f.runPod()) }, 1},
 		"only beforeRollout changes": {
 			func(f fixture) { f.Change(func(app *v1alpha1.App) { app.Spec.BeforeRollout.Args = []string{"-v"} }) }, 1,
 		},
@@ -206,7 +208,7 @@ func TestBeforeRolloutNeverRunsTwiceForOneTemplate(t *testing.T) {
 		"the Pod is deleted while the command runs": {func(f fixture) {
 			f.Change(image("web:2"))
 			f.reconcile()
-			f.Remove(f.run())
+			f.Remove(f.runPod())
 			f.reconcile()
 			controllertest.Equal(f.T, "image", "web:1", f.imageOf())
 			if !strings.Contains(f.ready(), "Pod web-before-rollout was deleted before the operator saw how its "+
@@ -225,7 +227,7 @@ func TestBeforeRolloutNeverRunsTwiceForOneTemplate(t *testing.T) {
 		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := releasedFixture(t)
+			f := rolledOutFixture(t)
 			created := func() int { return strings.Count(strings.Join(f.Journal.Writes(), "\n"), createRun) }
 			c.act(f)
 			f.reconcile()
@@ -235,8 +237,8 @@ func TestBeforeRolloutNeverRunsTwiceForOneTemplate(t *testing.T) {
 	}
 }
 
-func TestBeforeRolloutWaitsForTheFormerCommand(t *testing.T) {
-	f := releasedFixture(t)
+func TestBeforeRolloutWaitsForThePreviousCommand(t *testing.T) {
+	f := rolledOutFixture(t)
 	f.Change(image("web:2"))
 	f.reconcile()
 	f.Change(image("web:3"))
@@ -248,31 +250,31 @@ func TestBeforeRolloutWaitsForTheFormerCommand(t *testing.T) {
 	f.Change(withMigration)
 	f.endRun(1, "")
 	f.reconcile()
-	controllertest.Equal(t, "image of the command", "web:3", f.run().Spec.Containers[0].Image)
+	controllertest.Equal(t, "image of the command", "web:3", f.runPod().Spec.Containers[0].Image)
 	f.endRun(0, "")
 	f.reconcile()
 	controllertest.Equal(t, "image", "web:3", f.imageOf())
 	controllertest.Equal(t, "runs", 3, len(f.Object().Status.BeforeRolloutRuns))
 	f.Change(func(app *v1alpha1.App) { app.Spec.BeforeRollout = nil })
 	f.reconcile()
-	if f.run() != nil {
+	if f.runPod() != nil {
 		t.Error("the Pod stays although the App has no beforeRollout")
 	}
 }
 
-func TestBeforeRolloutDeletesFormerPodThatTheCacheLacks(t *testing.T) {
-	f := releasedFixture(t)
+func TestBeforeRolloutDeletesPreviousPodThatTheCacheLacks(t *testing.T) {
+	f := rolledOutFixture(t)
 	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.Labels = nil })
 	f.Change(image("web:2"))
 	r := f.Reconcile()
 	controllertest.Equal(t, "writes", []string{createRun, deleteRun}, r.Writes[:2])
 	controllertest.Equal(t, "requeue after", deletionRecheck, r.Result.RequeueAfter)
 	f.reconcile()
-	controllertest.Equal(t, "image of the command", "web:2", f.run().Spec.Containers[0].Image)
+	controllertest.Equal(t, "image of the command", "web:2", f.runPod().Spec.Containers[0].Image)
 }
 
 func TestBeforeRolloutReplacesPodThatDoesNotStart(t *testing.T) {
-	f := releasedFixture(t)
+	f := rolledOutFixture(t)
 	f.Change(image("web:typo"))
 	f.reconcile()
 	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) {
@@ -289,13 +291,13 @@ func TestBeforeRolloutReplacesPodThatDoesNotStart(t *testing.T) {
 	}
 	f.Change(image("web:2"))
 	f.reconcile()
-	controllertest.Equal(t, "image of the command", "web:2", f.run().Spec.Containers[0].Image)
+	controllertest.Equal(t, "image of the command", "web:2", f.runPod().Spec.Containers[0].Image)
 	controllertest.Equal(t, "message of the run that was given up", "The spec changed before the command started: "+
 		"the image web:typo was not found in its registry.",
 		f.Object().Status.BeforeRolloutRuns[1].Message)
 }
 
-func TestBeforeRolloutReportsRefusedPod(t *testing.T) {
+func TestBeforeRolloutReportsRejectedPod(t *testing.T) {
 	f := newFixture(t, example(withMigration))
 	f.Journal.FailNext("create", "pods", apierrors.NewForbidden(corev1.Resource("pods"), runName, errors.New("denied")))
 	r := f.Reconcile()
@@ -306,7 +308,7 @@ func TestBeforeRolloutReportsRefusedPod(t *testing.T) {
 	controllertest.Equal(t, "writes before the next attempt is due", nil, f.reconcile())
 	f.Clock.Step(time.Second)
 	f.reconcile()
-	if f.run() == nil {
+	if f.runPod() == nil {
 		t.Error("the Pod was not created again")
 	}
 }
@@ -317,7 +319,7 @@ func TestBeforeRolloutDoesNotTouchForeignPod(t *testing.T) {
 	}
 	f := newFixture(t, example(withMigration), foreign)
 	f.Reconcile()
-	controllertest.Equal(t, "UID", foreign.UID, f.run().UID)
+	controllertest.Equal(t, "UID", foreign.UID, f.runPod().UID)
 	if !strings.Contains(f.ready(), "NameConflict: Pod default/web-before-rollout already exists and belongs to nobody") {
 		t.Errorf("the condition is %s", f.ready())
 	}
@@ -331,7 +333,7 @@ func TestRunPodIsLikePodsOfApp(t *testing.T) {
 		app.Spec.ServiceAccountName, app.Spec.Command = "web", []string{"serve"}
 		app.Spec.Probe = &v1alpha1.AppProbe{Path: "/"}
 	})
-	template, pod := desiredDeployment(app, nil).Spec.Template.Spec, desiredRunPod(app, nil, run{"t", "c"})
+	template, pod := desiredDeployment(app, nil).Spec.Template.Spec, desiredRunPod(app, nil, runID{"t", "c"})
 	its, ours := template.Containers[0], pod.Spec.Containers[0]
 	controllertest.Equal(t, "environment", its.Env, ours.Env)
 	controllertest.Equal(t, "mounts", its.VolumeMounts, ours.VolumeMounts)

@@ -31,9 +31,9 @@ const (
 // ownedBy returns the declarations of an App's children, in the order in which they are applied. The Deployment needs
 // the ConfigMap. The Ingress needs the Service, so that it does not route to a Service of somebody else. No other child
 // needs another one.
-func ownedBy(c kinds.Cluster, run *beforeRollout) []children.Child[*scope] {
+func ownedBy(c kinds.Cluster, before *beforeRollout) []children.Child[*scope] {
 	return []children.Child[*scope]{
-		run,
+		before,
 		&children.Declaration[*scope, *corev1.ConfigMap]{
 			Resource: c.ConfigMaps(),
 			Hold:     holdsConfig,
@@ -63,15 +63,6 @@ func holdsAutoscaler(p *scope) bool {
 	return isAutoscaled(p.app) && p.applied.deployment == nil && p.observed.deployment == nil
 }
 
-// by and when adapt functions of the App to the fields Desired and When of a Declaration.
-func by[C children.Object](desired func(*v1alpha1.App) C) func(*scope) C {
-	return func(p *scope) C { return desired(p.app) }
-}
-
-func when(is func(*v1alpha1.App) bool) func(*scope) bool {
-	return func(p *scope) bool { return is(p.app) }
-}
-
 // holdsConfig reports whether the ConfigMap stays as it is, because running Pods mount it and their template must not
 // change. While the Pods lack an object, only an App with beforeRollout keeps its ConfigMap: the command has to succeed
 // before Pods get other files.
@@ -98,7 +89,7 @@ func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 		},
 		Initially: func(p *scope, desired *appsv1.Deployment) {
 			if desired.Spec.Replicas == nil {
-				desired.Spec.Replicas = ptr.To(least(p.app))
+				desired.Spec.Replicas = ptr.To(minReplicas(p.app))
 			}
 		},
 		Keep: func(p *scope, desired, live *appsv1.Deployment) {
@@ -111,7 +102,7 @@ func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 			// because the autoscaler may have set the number after prepare read the Deployment.
 			toZero := p.observed.autoscaler != nil && scalesToZero(p.observed.autoscaler)
 			if desired.Spec.Replicas == nil && !toZero && ptr.Deref(live.Spec.Replicas, 1) == 0 {
-				desired.Spec.Replicas = ptr.To(least(p.app))
+				desired.Spec.Replicas = ptr.To(minReplicas(p.app))
 			}
 		},
 		Applied: func(p *scope, live *appsv1.Deployment) { p.applied.deployment = live },
@@ -129,4 +120,13 @@ func ingressOf(c kinds.Cluster) children.Child[*scope] {
 		// field, no controller would serve the Ingress.
 		Yielded: [][]string{{"spec", "ingressClassName"}},
 	}
+}
+
+// by and when adapt functions of the App to the fields Desired and When of a Declaration.
+func by[C children.Object](desired func(*v1alpha1.App) C) func(*scope) C {
+	return func(p *scope) C { return desired(p.app) }
+}
+
+func when(is func(*v1alpha1.App) bool) func(*scope) bool {
+	return func(p *scope) bool { return is(p.app) }
 }

@@ -23,8 +23,8 @@ const (
 
 // databases finds the Databases and ExternalDatabases that Apps name.
 type databases struct {
-	of   map[string]cache.SharedIndexInformer // by kind
-	apps references.Index
+	informers map[string]cache.SharedIndexInformer // by kind
+	apps      references.Index
 	// synced reports whether the cache of a kind has synced. The controller of Apps does not wait for these caches, so
 	// that it also works in a cluster without the API of Databases.
 	synced func(kind string) bool
@@ -44,10 +44,10 @@ func newDatabases(
 		return nil, err
 	}
 	own := c.Own.Windlass().V1alpha1()
-	of := map[string]cache.SharedIndexInformer{
+	informers := map[string]cache.SharedIndexInformer{
 		kindDatabase: own.Databases().Informer(), kindExternalDatabase: own.ExternalDatabases().Informer(),
 	}
-	return &databases{of, index, func(kind string) bool { return hasSynced(of[kind]) }}, nil
+	return &databases{informers, index, func(kind string) bool { return hasSynced(informers[kind]) }}, nil
 }
 
 // databaseOf returns the kind and name of the database that databaseRef names.
@@ -57,7 +57,7 @@ func databaseOf(app *v1alpha1.App) (kind, name string) {
 
 // Watches returns the References to the databases.
 func (d *databases) Watches() (all []controller.Reference) {
-	for kind, informer := range d.of {
+	for kind, informer := range d.informers {
 		all = append(all,
 			controller.Reference{Informer: informer, Optional: true, Referrers: func(obj metav1.Object) []controller.Key {
 				return d.apps.Find(indexKey(kind, obj.GetNamespace(), obj.GetName()))
@@ -69,7 +69,7 @@ func (d *databases) Watches() (all []controller.Reference) {
 // get returns the cached database that an App names, or nil.
 func (d *databases) get(app *v1alpha1.App) controller.Object {
 	kind, name := databaseOf(app)
-	if informer, ok := d.of[kind]; ok { // the schema does not allow another kind
+	if informer, ok := d.informers[kind]; ok { // the schema does not allow another kind
 		found, _, err := informer.GetStore().GetByKey(cache.NewObjectName(app.Namespace, name).String())
 		if db, ok := found.(controller.Object); ok && err == nil {
 			return db
@@ -108,13 +108,13 @@ func (d *databases) check(app *v1alpha1.App, inputs versions, deployed bool) err
 	case db != nil && db.GetDeletionTimestamp() != nil:
 		return controller.Warn(messageDatabaseTerminating.Wait(0, kind, name))
 	case !deployed && (db == nil || !conditions.IsTrue(*db.StatusConditions(), conditions.Ready)):
-		return messageDatabaseNotReady.Wait(0, kind, name, stateOf(db))
+		return messageDatabaseNotReady.Wait(0, kind, name, notReadyBecause(db))
 	}
 	return nil
 }
 
-// stateOf returns why a database is not Ready: the reason in parentheses, or "".
-func stateOf(db controller.Object) string {
+// notReadyBecause returns why a database is not Ready: the reason in parentheses, or "".
+func notReadyBecause(db controller.Object) string {
 	if db == nil {
 		return ""
 	}

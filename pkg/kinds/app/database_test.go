@@ -14,7 +14,7 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
-func TestReconcileRefusesSecretOfDatabaseOfAnotherKind(t *testing.T) {
+func TestReconcileRejectsSecretOfDatabaseOfAnotherKind(t *testing.T) {
 	yes := true
 	owned := func(apiVersion, kind, name string) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-credentials",

@@ -24,6 +24,8 @@ const (
 	servicePort   = 80
 	configVolume  = "config"
 	configPath    = "/etc/app"
+	// appLabel on a Pod names its App. Pods of Helm charts can have the labels of selectorOf, but not this label.
+	appLabel = "windlass.dev/app"
 	// unprobedSeconds is how long a container without a readiness probe runs before its Pod counts as available. Without a
 	// probe, a Pod is ready as soon as its container starts, even if the container is about to crash.
 	unprobedSeconds = 5
@@ -43,8 +45,8 @@ func podSelectorOf(app *v1alpha1.App) map[string]string {
 	return selector
 }
 
-// metaOf returns the metadata of all children. It includes no label or annotation of the App: a tool that prunes
-// deletes each object that has the label of the tool and is not in its configuration.
+// metaOf returns the metadata of all children. It includes no label or annotation of the App: a pruning tool deletes
+// each object that has the label of the tool and is not in its configuration.
 func metaOf(app *v1alpha1.App) metav1.ObjectMeta {
 	labels := selectorOf(app)
 	pods.CopyPlatformLabels(labels, app)
@@ -214,7 +216,7 @@ func desiredAutoscaler(app *v1alpha1.App) *autoscalingv2.HorizontalPodAutoscaler
 
 // needsBudget reports whether the App has a PodDisruptionBudget. For a single Pod, a budget would either protect
 // nothing or block every drain.
-func needsBudget(app *v1alpha1.App) bool { return least(app) > 1 }
+func needsBudget(app *v1alpha1.App) bool { return minReplicas(app) > 1 }
 
 func desiredDisruptionBudget(app *v1alpha1.App) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
@@ -229,8 +231,8 @@ func desiredDisruptionBudget(app *v1alpha1.App) *policyv1.PodDisruptionBudget {
 	}
 }
 
-// least returns the lowest number of Pods that the App can have.
-func least(app *v1alpha1.App) int32 {
+// minReplicas returns the lowest number of Pods that the App can have.
+func minReplicas(app *v1alpha1.App) int32 {
 	if scaling := app.Spec.Autoscaling; scaling != nil {
 		return ptr.Deref(scaling.MinReplicas, 1)
 	}

@@ -68,7 +68,7 @@ func managed(name string) *corev1.Secret {
 // fixture reconciles an App on fake clientsets.
 type fixture struct {
 	*kindtest.Fixture[*v1alpha1.App]
-	// unsynced says that the caches of Databases and ExternalDatabases have not synced.
+	// unsynced reports whether the caches of Databases and ExternalDatabases have not synced.
 	unsynced *bool
 }
 

@@ -16,23 +16,23 @@ type hold struct {
 	summary controller.Summary
 	// requeueAfter is positive if time alone can change the summary.
 	requeueAfter time.Duration
-	// first is true if the status must be stored before anything else. This reconcile then does not report errors of
-	// children: the next reconcile, which follows at once, does.
-	first bool
+	// untilStored is true if the status must be stored before anything else. The status then omits errors of children. The
+	// next reconcile, which follows at once, reports these errors.
+	untilStored bool
 	// template is the Pod template that the Deployment keeps. prepare sets it while beforeRollout runs. If template is
 	// nil, the whole Deployment stays as it is.
 	template *corev1.PodTemplateSpec
 }
 
-// Error implements error. No status shows this text: it shows err or summary.
+// Error implements error. The status shows err or summary, and never this text.
 func (h *hold) Error() string { return "the Pod template must not change now" }
 
-// waitFor returns a hold whose status shows note. It lasts until an event changes the result.
-func waitFor(note controller.Note) *hold {
+// holdWith returns a hold without an error. The status shows note.
+func holdWith(note controller.Note) *hold {
 	return &hold{summary: controller.Summary{State: controller.StateProgressing, Note: note}}
 }
 
-// storeFirst returns a hold until the status is stored. The next reconcile follows at once.
-func storeFirst(message string) *hold {
-	return &hold{err: controller.WaitFor(reasonRun, message, controller.Soon), first: true}
+// holdUntilStored returns a hold until the status is stored. The next reconcile follows at once.
+func holdUntilStored(message string) *hold {
+	return &hold{err: controller.WaitFor(reasonRun, message, controller.Soon), untilStored: true}
 }

@@ -19,9 +19,9 @@ import (
 // inputCache finds and reads the inputs of Apps. The caches hold only the metadata of inputs that the operator did not
 // create.
 type inputCache struct {
-	core coreclient.CoreV1Interface
-	of   map[string]references.Named // by kind
-	apps references.Index
+	core   coreclient.CoreV1Interface
+	inputs map[string]references.Named // by kind
+	apps   references.Index
 	// memo has the results of get. It holds no data of Secrets, only digests, which are also in an annotation of the
 	// Deployment.
 	memo *references.Memo[content]
@@ -49,8 +49,8 @@ func newInputCache(c kinds.Cluster, apps cache.SharedIndexInformer) (*inputCache
 	if err != nil {
 		return nil, err
 	}
-	of := map[string]references.Named{kindSecret: secrets, kindConfigMap: configMaps}
-	return &inputCache{c.Kube.CoreV1(), of, index, references.NewMemo[content](maxContents)}, nil
+	inputs := map[string]references.Named{kindSecret: secrets, kindConfigMap: configMaps}
+	return &inputCache{c.Kube.CoreV1(), inputs, index, references.NewMemo[content](maxContents)}, nil
 }
 
 // inputKeys returns the keys of the inputs of an App in inputIndex.
@@ -66,7 +66,7 @@ func indexKey(kind, namespace, name string) string { return namespace + "/" + ki
 
 // Watches returns the References to the Secrets and ConfigMaps.
 func (c *inputCache) Watches() (all []controller.Reference) {
-	for kind, named := range c.of {
+	for kind, named := range c.inputs {
 		referrers := func(obj metav1.Object) []controller.Key {
 			return c.apps.Find(indexKey(kind, obj.GetNamespace(), obj.GetName()))
 		}
@@ -85,7 +85,7 @@ type versions map[string]controller.Versioned
 func (c *inputCache) find(app *v1alpha1.App) (found versions, missing []string, err error) {
 	found = versions{}
 	for _, in := range inputsOf(app) {
-		switch version, err := c.of[in.kind].Get(app.Namespace, in.name); {
+		switch version, err := c.inputs[in.kind].Get(app.Namespace, in.name); {
 		case err == nil:
 			found[in.String()] = version
 		case !apierrors.IsNotFound(err):

@@ -78,12 +78,11 @@ func inputsOf(app *v1alpha1.App) []input {
 	})
 }
 
-// content identifies the content of an input.
+// content identifies the data of an input.
 type content struct {
-	// Version identifies the version of the input in which the operator first read this content. It is empty for
-	// spec.config.
+	// Version identifies the version of the input in which the operator first read this data. It is empty for spec.config.
 	Version string `json:"version,omitempty"`
-	// Digest is a digest of the content.
+	// Digest is a digest of the data.
 	Digest string `json:"digest"`
 }
 

@@ -30,6 +30,8 @@ import (
 // resync is how often an App is reconciled without an event.
 const resync = 10 * time.Minute
 
+var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("App")
+
 // New returns the controller of App.
 func New(c kinds.Cluster, r controller.Runtime) (*controller.Controller, error) {
 	kind, err := declare(c, r, cache.SharedIndexInformer.HasSynced)
@@ -63,12 +65,12 @@ func declare(
 	if err != nil {
 		return kind, err
 	}
-	run := &beforeRollout{
-		Commands: commands, configMaps: c.Kube.CoreV1(), clock: r.Clock,
+	before := &beforeRollout{
+		commands: commands, configMaps: c.Kube.CoreV1(), clock: r.Clock,
 		configs: children.CacheOf[*corev1.ConfigMap](c.ConfigMaps().Informer.GetIndexer()),
 	}
 	reconciler := &reconciler{
-		kube: c.Kube, inputs: inputs, databases: dbs, beforeRollout: run, pods: cached, clock: r.Clock, events: r.Events,
+		kube: c.Kube, inputs: inputs, databases: dbs, beforeRollout: before, pods: cached, clock: r.Clock, events: r.Events,
 		deployments: children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetIndexer()),
 	}
 	return children.Kind[*v1alpha1.App, *scope]{
@@ -78,15 +80,13 @@ func declare(
 			Lister:           controller.ListerOf(own.Lister().Apps),
 			Client:           client,
 			Resync:           resync,
-			Release:          run.Release,
+			Release:          commands.Release,
 			References: slices.Concat(inputs.Watches(), dbs.Watches(), cached.Watches(),
-				[]controller.Reference{run.Tracked()}),
+				[]controller.Reference{commands.Reference()}),
 		},
 		Scope:    func(app *v1alpha1.App, owner children.Owner) *scope { return &scope{Owner: owner, app: app} },
 		Prepare:  reconciler.prepare,
-		Children: ownedBy(c, run),
+		Children: ownedBy(c, before),
 		Finish:   reconciler.finish,
 	}.Declare()
 }
-
-var groupVersionKind = v1alpha1.SchemeGroupVersion.WithKind("App")

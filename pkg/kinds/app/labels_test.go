@@ -16,13 +16,13 @@ func withoutDatabase(app *v1alpha1.App) {
 
 // TestNoChildHasLabelOfApp covers all children, the Pod of beforeRollout and its ConfigMap.
 func TestNoChildHasLabelOfApp(t *testing.T) {
-	f := releasedFixture(t, withoutDatabase, func(app *v1alpha1.App) { kindtest.Track(app) })
+	f := rolledOutFixture(t, withoutDatabase, func(app *v1alpha1.App) { kindtest.Track(app) })
 	controllertest.Equal(t, "labels and annotations of the App on other objects", nil, f.Tracked())
 }
 
 func TestChildrenHaveLabelsOfPlatform(t *testing.T) {
-	f := releasedFixture(t, withoutDatabase, func(app *v1alpha1.App) { kindtest.MakeComponent(app, "shop", "web") })
-	d, pod := f.deployment(), f.run()
+	f := rolledOutFixture(t, withoutDatabase, func(app *v1alpha1.App) { kindtest.MakeComponent(app, "shop", "web") })
+	d, pod := f.deployment(), f.runPod()
 	for what, labels := range map[string]map[string]string{
 		"Deployment": d.Labels, "template": d.Spec.Template.Labels, "Pod of beforeRollout": pod.Labels,
 	} {

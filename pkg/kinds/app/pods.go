@@ -51,8 +51,8 @@ func appOf(pod *corev1.Pod) (key controller.Key, ok bool) {
 	return controller.Key{Namespace: pod.Namespace, Name: name}, true
 }
 
-// of returns the Pods of an App, the oldest first.
-func (c *podCache) of(app *v1alpha1.App) []*corev1.Pod {
+// podsOf returns the Pods of an App, the oldest first.
+func (c *podCache) podsOf(app *v1alpha1.App) []*corev1.Pod {
 	found, err := c.informer.GetIndexer().ByIndex(podIndex, cache.MetaObjectToName(app).String())
 	if err != nil || len(found) == 0 {
 		return nil // no error happens, because newPodCache has added the index
@@ -87,7 +87,7 @@ const maxImageID = 1024
 
 // imageID returns the image ID that the kubelet reports for the oldest Pod of a template, or "".
 func (c *podCache) imageID(app *v1alpha1.App, template string) string {
-	for _, pod := range c.of(app) {
+	for _, pod := range c.podsOf(app) {
 		if id := pods.StatusOf(pod, containerName).ImageID; pod.Annotations[templateAnnotation] == template &&
 			id != "" && len(id) <= maxImageID {
 			return id
@@ -96,15 +96,15 @@ func (c *podCache) imageID(app *v1alpha1.App, template string) string {
 	return ""
 }
 
-// problemsOf returns the problems of an App's Pods, or nil: see summarize. d is its Deployment.
+// problemsOf returns the problems of an App's Pods, or nil: see findProblems. d is the Deployment of the App.
 func (c *podCache) problemsOf(
 	app *v1alpha1.App, d *appsv1.Deployment, now time.Time,
 ) (found *podProblems, requeueAfter time.Duration) {
-	all := c.of(app)
+	all := c.podsOf(app)
 	if !slices.ContainsFunc(all, pods.HasSymptom) {
 		return nil, 0
 	}
-	return summarize(d, all, now)
+	return findProblems(d, all, now)
 }
 
 // podProblems describes the Pods of an App that do not run: the problem of the oldest, and how many Pods have a
@@ -118,9 +118,9 @@ type podProblems struct {
 	ready int         // the number of Pods in both groups that are ready and have no problem
 }
 
-// summarize returns the problems of the Pods of the Deployment's newest template or, if these Pods have none, of the
+// findProblems returns the problems of the Pods of the Deployment's newest template or, if these Pods have none, of the
 // other Pods. It returns nil if no Pod has a problem. requeueAfter is positive if time alone can change the result.
-func summarize(
+func findProblems(
 	d *appsv1.Deployment, all []*corev1.Pod, now time.Time,
 ) (found *podProblems, requeueAfter time.Duration) {
 	newest, former, ready := &podProblems{which: "new Pods"}, &podProblems{which: "former Pods"}, 0
@@ -168,8 +168,9 @@ func (t *podProblems) note(before []metav1.Condition) controller.Note {
 	return controller.Note{Reason: t.Reason, Message: t.WithWords(message, before)}
 }
 
-// roundedDown formats a number of Pods: a number up to 3 as it is, and a higher number as the next lower power of two
-// with "+". The status is then not written for each Pod of a large App that is created or that fails.
+// roundedDown formats a number of Pods, so that the status is not written for each of many Pods that fail one after the
+// other. A number up to 3 stays as it is. A higher number becomes the highest power of two that does not exceed it,
+// followed by "+".
 func roundedDown(count int) string {
 	if count <= 3 {
 		return fmt.Sprint(count)

@@ -210,19 +210,19 @@ func TestProblemsOfPodsOfNewestTemplateComeFirst(t *testing.T) {
 		former(podOf(d, "former-1", pull)), former(podOf(d, "former-2", running)), podOf(d, "new-1", running),
 		podOf(d, "new-2", pull), podOf(d, "new-3", pull), deleted,
 	}
-	found, _ := summarize(d, all, now)
+	found, _ := findProblems(d, all, now)
 	controllertest.Equal(t, "Pod", "new-2", found.pod.Name)
 	controllertest.Equal(t, "numbers", "2 of 3 new Pods, 2 ready",
 		fmt.Sprintf("%d of %d %s, %d ready", found.count, found.among, found.which, found.ready))
-	found, _ = summarize(d, all[:3], now)
+	found, _ = findProblems(d, all[:3], now)
 	controllertest.Equal(t, "numbers without a problem of a new Pod", "1 of 2 former Pods, 2 ready",
 		fmt.Sprintf("%d of %d %s, %d ready", found.count, found.among, found.which, found.ready))
-	found, _ = summarize(d, all[1:3], now)
+	found, _ = findProblems(d, all[1:3], now)
 	controllertest.Equal(t, "problems if there are none", nil, found)
 }
 
-// TestManyFailingPodsCostFewWrites checks that an App whose 1,000 Pods fail one after the other changes its message a
-// few times.
+// TestManyFailingPodsCostFewWrites checks that the message of an App changes only a few times while its 1,000 Pods fail
+// one after the other.
 func TestManyFailingPodsCostFewWrites(t *testing.T) {
 	messages := map[string]bool{}
 	for count := 1; count <= 1000; count++ {

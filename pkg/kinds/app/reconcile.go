@@ -58,7 +58,7 @@ func (r *reconciler) prepare(ctx context.Context, p *scope) (err error) {
 		return p.hold
 	}
 	if p.hold != nil && o.unmet == nil {
-		p.hold.template = releasedTemplate(p.app, o.deployment)
+		p.hold.template = templateToKeep(p.app, o.deployment)
 	}
 	return nil
 }
@@ -84,15 +84,16 @@ func (r *reconciler) setStatus(p *scope, err error) error {
 		return setFailed(p, err)
 	}
 	replicas, ready, reason := status.Replicas, status.ReadyReplicas, readyOf(p.app).Reason
-	problems := r.setRollout(p)
+	problems := r.setFromDeployment(p)
 	if p.hold == nil {
 		if status.Phase == v1alpha1.AppReady {
-			r.noteAvailable(p.app)
+			r.setLastAvailable(p.app)
 		}
 		return nil
 	}
-	// setHeld replaces what setRollout has set, except Degraded, Stalled and the numbers of Pods.
-	err = setHeld(p)
+	// The hold replaces the phase and the conditions Ready and Progressing. Degraded and Stalled stay as setFromDeployment
+	// has set them, unless the hold sets them too.
+	err = setFromHold(p)
 	if problems && readyOf(p.app).Reason == reason { // a crash loop must not cause a write for each crash
 		status.Replicas, status.ReadyReplicas = replicas, ready
 	}

@@ -45,8 +45,8 @@ func (r *reconciler) recordEvents(p *scope) {
 // setFailed sets the status after prepare or a child returned an error, and returns the error of the reconcile.
 func setFailed(p *scope, err error) error {
 	if h := p.hold; h != nil {
-		if h.first || errors.Is(err, h) { // the status must be stored first, or no child was applied
-			return setHeld(p)
+		if h.untilStored || errors.Is(err, h) { // the status must be stored first, or no child was applied
+			return setFromHold(p)
 		}
 		err = controller.Worst(h.err, err) // h.err may be nil
 	}
@@ -68,8 +68,8 @@ func setBlocked(app *v1alpha1.App, started bool, err error) error {
 	return err
 }
 
-// setHeld sets the status of an App whose Pod template must not change, and returns the error of the reconcile.
-func setHeld(p *scope) error {
+// setFromHold sets the status of an App whose Pod template must not change, and returns the error of the reconcile.
+func setFromHold(p *scope) error {
 	h := p.hold
 	if h.err != nil {
 		return setBlocked(p.app, p.observed.unmet == nil, h.err)
@@ -80,10 +80,10 @@ func setHeld(p *scope) error {
 	return nil
 }
 
-// setRollout sets the status from the Deployment and from the problems of its Pods, and reports whether Pods have
-// problems. During a rollout, the status gets new numbers of Pods only when the status or the reason of the condition
-// Ready changes, so that a rollout of many Pods causes few writes.
-func (r *reconciler) setRollout(p *scope) (problems bool) {
+// setFromDeployment sets the status from the Deployment and from the problems of its Pods, and reports whether Pods
+// have problems. During a rollout, the status gets new numbers of Pods only when the status or the reason of the
+// condition Ready changes, so that a rollout of many Pods causes few writes.
+func (r *reconciler) setFromDeployment(p *scope) (problems bool) {
 	app, d, autoscaler := p.app, p.applied.deployment, p.observed.autoscaler
 	found, requeueAfter := r.pods.problemsOf(app, d, r.clock.Now())
 	p.requeueAfter = requeueAfter
@@ -95,7 +95,7 @@ func (r *reconciler) setRollout(p *scope) (problems bool) {
 	}
 	before := readyOf(app)
 	needed := neededBy(app, d, autoscaler)
-	summary := rolloutWith(d, needed)
+	summary := summarizeRollout(d, needed)
 	if found != nil {
 		summary = found.describe(app, summary, needed)
 	}
@@ -111,8 +111,8 @@ func (r *reconciler) setRollout(p *scope) (problems bool) {
 	return found != nil
 }
 
-// noteAvailable records the template of a Ready App in the status, so that users know what to roll back to.
-func (r *reconciler) noteAvailable(app *v1alpha1.App) {
+// setLastAvailable sets the template of a Ready App in status.lastAvailable, so that users know what to roll back to.
+func (r *reconciler) setLastAvailable(app *v1alpha1.App) {
 	digest, last := app.Status.TemplateDigest, app.Status.LastAvailable
 	if digest == "" || last != nil && last.TemplateDigest == digest {
 		return
@@ -132,8 +132,8 @@ func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
 		equality.Semantic.DeepEqual(was.Spec.Template, d.Spec.Template)
 }
 
-// rolloutWith summarizes a Deployment. needed is the number of its Pods that have to be available.
-func rolloutWith(d *appsv1.Deployment, needed int32) controller.Summary {
+// summarizeRollout summarizes a Deployment. needed is the number of its Pods that have to be available.
+func summarizeRollout(d *appsv1.Deployment, needed int32) controller.Summary {
 	s := rollout.Summarize(d, needed)
 	if s.State == controller.StateDegraded && s.Reason == failedCreate {
 		s.Note = pods.RefusedPodsNote(d.Name, s.Message)
@@ -151,7 +151,7 @@ const failedCreate = "FailedCreate"
 func neededBy(app *v1alpha1.App, d *appsv1.Deployment, other *autoscalingv2.HorizontalPodAutoscaler) int32 {
 	needed := ptr.Deref(d.Spec.Replicas, 1)
 	if isAutoscaled(app) {
-		needed = min(needed, least(app))
+		needed = min(needed, minReplicas(app))
 	} else if other != nil {
 		needed = min(needed, ptr.Deref(other.Spec.MinReplicas, 1))
 	}

@@ -33,11 +33,11 @@ func TestAutoscaledAppStaysReadyWhileItScalesUp(t *testing.T) {
 			example(autoscaled), 6, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }, v1alpha1.AppDeploying,
 		},
 		"an App whose autoscaler may not create more Pods is Ready": {example(autoscaled), 6, func(d *appsv1.Deployment) {
-			refusePods(d)
+			rejectPods(d)
 			d.Status.AvailableReplicas = 4
 		}, v1alpha1.AppReady},
 		"an App that may not have its minimum of Pods is Failed": {example(autoscaled), 6, func(d *appsv1.Deployment) {
-			refusePods(d)
+			rejectPods(d)
 			d.Status.AvailableReplicas = 1
 		}, v1alpha1.AppFailed},
 	} {
@@ -49,22 +49,22 @@ func TestAutoscaledAppStaysReadyWhileItScalesUp(t *testing.T) {
 			}
 			d.Status.ObservedGeneration = 1
 			c.change(d)
-			controllertest.Equal(t, "phase", c.phase, phaseOf(rolloutWith(d, neededBy(c.app, d, nil))))
+			controllertest.Equal(t, "phase", c.phase, phaseOf(summarizeRollout(d, neededBy(c.app, d, nil))))
 		})
 	}
 }
 
-func refusePods(d *appsv1.Deployment) {
+func rejectPods(d *appsv1.Deployment) {
 	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{
 		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate",
 		Message: `pods "web-1-a" is forbidden: exceeded quota: small`,
 	})
 }
 
-func TestAppSaysWhyPodsAreRefused(t *testing.T) {
+func TestAppSaysWhyPodsAreRejected(t *testing.T) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
-	refusePods(d)
-	s := rolloutWith(d, neededBy(example(), d, nil))
+	rejectPods(d)
+	s := summarizeRollout(d, neededBy(example(), d, nil))
 	controllertest.Equal(t, "state", controller.StateDegraded, s.State)
 	controllertest.Equal(t, "reason", "PodRefused", s.Reason)
 	const want = `The API server rejects Pods of Deployment web: pods "web-1-a" is forbidden: exceeded quota: small. ` +

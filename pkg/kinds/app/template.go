@@ -14,14 +14,9 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-const (
-	// appLabel on a Pod names its App. Pods of Helm charts can have the labels of selectorOf, but not this
-	// label.
-	appLabel = "windlass.dev/app"
-	// templateAnnotation has a digest of the Pod template without its operator fields. The Pods of the newest template are
-	// those whose value equals the value in the template of the Deployment.
-	templateAnnotation = "windlass.dev/template-digest"
-)
+// templateAnnotation has a digest of the Pod template without its operator fields. A Pod of the newest template has the
+// same value as the template of the Deployment.
+const templateAnnotation = "windlass.dev/template-digest"
 
 const (
 	// shutdownDelaySeconds is how long the container of a Pod that is being deleted serves requests before it gets the
@@ -93,15 +88,16 @@ func holdTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplate
 	}
 }
 
-// hasTemplateDrift reports whether live differs from the desired template although the App has not changed: applied is
-// the digest of the template that the operator applied last. The record does not show this drift, because `kubectl
-// rollout undo` changes the annotations, too.
-func hasTemplateDrift(applied string, desired, live *appsv1.Deployment) bool {
-	wanted, observed := &desired.Spec.Template, &live.Spec.Template
-	is, want := pods.Container(observed, containerName), pods.Container(wanted, containerName)
-	if applied == "" || wanted.Annotations[templateAnnotation] != applied || is == nil || want == nil {
+// hasTemplateDrift reports whether live differs from the desired template although the App has not changed.
+// appliedDigest is the digest of the template that the operator applied last. The record does not show this drift,
+// because `kubectl rollout undo` changes the annotations, too.
+func hasTemplateDrift(appliedDigest string, desired, live *appsv1.Deployment) bool {
+	want, have := &desired.Spec.Template, &live.Spec.Template
+	wantContainer, haveContainer := pods.Container(want, containerName), pods.Container(have, containerName)
+	if appliedDigest == "" || want.Annotations[templateAnnotation] != appliedDigest ||
+		wantContainer == nil || haveContainer == nil {
 		return false
 	}
-	return observed.Annotations[templateAnnotation] != applied || is.Image != want.Image ||
-		!slices.Equal(is.Command, want.Command) || !slices.Equal(is.Args, want.Args)
+	return have.Annotations[templateAnnotation] != appliedDigest || haveContainer.Image != wantContainer.Image ||
+		!slices.Equal(haveContainer.Command, wantContainer.Command) || !slices.Equal(haveContainer.Args, wantContainer.Args)
 }

@@ -16,8 +16,8 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// byPreviousVersion returns the Deployment of an App as a version of the operator created it that sets fewer operator
-// fields.
+// byPreviousVersion returns the Deployment of an App that a previous version of the operator created, with fewer
+// operator fields.
 func byPreviousVersion(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
 	t.Helper()
 	d := desiredDeployment(app, nil)

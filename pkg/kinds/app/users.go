@@ -23,7 +23,7 @@ type Users struct {
 	hasSynced               func(cache.SharedIndexInformer) bool
 }
 
-// NewUsers returns the Users of a cluster. New has to be called for the same cluster: it adds the indexes.
+// NewUsers returns the Users of a cluster. New, which adds the indexes, has to be called for the same cluster.
 func NewUsers(c kinds.Cluster) *Users { return newUsers(c, cache.SharedIndexInformer.HasSynced) }
 
 func newUsers(c kinds.Cluster, hasSynced func(cache.SharedIndexInformer) bool) *Users {
@@ -37,24 +37,24 @@ func newUsers(c kinds.Cluster, hasSynced func(cache.SharedIndexInformer) bool) *
 	}
 }
 
-// unknownUsers is the result of Former while the caches do not have all Apps, Deployments and Pods yet.
+// unknownUsers is the result of OfPreviousContent while the caches do not have all Apps, Deployments and Pods yet.
 const unknownUsers = "the list of Apps"
 
-// Former is a credentials.Users: it returns each App that may still use a previous content of a Secret, in the form
-// "App web", sorted. These are the Apps that refer to the Secret and have
+// OfPreviousContent is a credentials.Users: it returns each App that may still use a previous content of a Secret, in
+// the form "App web", sorted. These are the Apps that refer to the Secret and have
 //   - a Deployment whose template is for another content, unless it has 0 replicas and no Pod, or
 //   - a Deployment whose status does not show that all its Pods have its template, or
 //   - Pods that have not ended and whose inputs differ from the inputs of the Deployment's template, or
 //   - Pods that have not ended, and no Deployment in the cache, or
 //   - a Pod that runs beforeRollout and was created before the last rotation or within a minute after it.
-func (u *Users) Former(secret *corev1.Secret) (users []string) {
+func (u *Users) OfPreviousContent(secret *corev1.Secret) (users []string) {
 	found, err := u.apps.GetIndexer().ByIndex(inputIndex, indexKey(kindSecret, secret.Namespace, secret.Name))
 	if err != nil || !u.hasSynced(u.apps) || !u.hasSynced(u.deployed) || !u.hasSynced(u.running) {
 		return []string{unknownUsers}
 	}
 	for _, obj := range found {
 		app, ok := obj.(*v1alpha1.App)
-		if ok && (u.deploysFormer(app, secret) || u.migratesWithFormer(app, secret)) {
+		if ok && (u.deploysPrevious(app, secret) || u.runsWithPrevious(app, secret)) {
 			users = append(users, "App "+app.Name)
 		}
 	}
@@ -62,9 +62,9 @@ func (u *Users) Former(secret *corev1.Secret) (users []string) {
 	return users
 }
 
-// deploysFormer reports whether the Deployment of an App, or one of its Pods, may use a previous content of a Secret.
-func (u *Users) deploysFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
-	left := slices.DeleteFunc((&podCache{u.running}).of(app), hasEnded)
+// deploysPrevious reports whether the Deployment of an App, or one of its Pods, may use a previous content of a Secret.
+func (u *Users) deploysPrevious(app *v1alpha1.App, secret *corev1.Secret) bool {
+	left := slices.DeleteFunc((&podCache{u.running}).podsOf(app), hasEnded)
 	d, err := u.deployments.Get(app.Namespace, app.Name)
 	if err != nil { // also if the Deployment is not cached because it exceeds a budget
 		return len(left) > 0
@@ -102,9 +102,9 @@ func deploysCurrent(d *appsv1.Deployment, secret *corev1.Secret) bool {
 // startTolerance allows for the difference between the clocks of the operator and of the API server.
 const startTolerance = time.Minute
 
-// migratesWithFormer reports whether a Pod runs beforeRollout of an App and may have been created before the last
+// runsWithPrevious reports whether a Pod runs beforeRollout of an App and may have been created before the last
 // rotation of a Secret.
-func (u *Users) migratesWithFormer(app *v1alpha1.App, secret *corev1.Secret) bool {
+func (u *Users) runsWithPrevious(app *v1alpha1.App, secret *corev1.Secret) bool {
 	obj, found, err := u.running.GetStore().GetByKey(cache.NewObjectName(app.Namespace, runPodName(app)).String())
 	pod, ok := obj.(*corev1.Pod)
 	if err != nil || !found || !ok || hasEnded(pod) || isGated(pod) {

@@ -60,7 +60,7 @@ func runningMigration(since time.Time) *corev1.Pod {
 	}
 }
 
-func TestUsersOfFormerContent(t *testing.T) {
+func TestUsersOfPreviousContent(t *testing.T) {
 	now := time.Now()
 	digest := func(f fixture) string { return f.deployment().Spec.Template.Annotations[digestAnnotation] }
 	rollOut := func(f fixture) { // the App observes the rotated Secret, and the Deployment replaces its Pods
@@ -98,15 +98,15 @@ func TestUsersOfFormerContent(t *testing.T) {
 			rollOut(f)
 			f.changeDeployment(scaledTo0)
 		}, want: user},
-		"an App with a Pod of the former template": {prepare: func(f fixture) {
+		"an App with a Pod of the previous template": {prepare: func(f fixture) {
 			f.Store(podUsing(digest(f)))
 			rollOut(f)
 		}, want: user},
-		"an App with such a Pod that is being deleted": {prepare: func(f fixture) {
+		"an App with a Pod of the previous template that is being deleted": {prepare: func(f fixture) {
 			f.Store(podUsing(digest(f), func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: now} }))
 			rollOut(f)
 		}, want: user},
-		"not an App with such a Pod that has ended": {prepare: func(f fixture) {
+		"not an App with a Pod of the previous template that has ended": {prepare: func(f fixture) {
 			f.Store(podUsing(digest(f), func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed }))
 			rollOut(f)
 		}, want: none},
@@ -169,7 +169,7 @@ func TestUsersOfFormerContent(t *testing.T) {
 			users := newUsers(f.Cluster.Cluster, func(cache.SharedIndexInformer) bool { return true })
 			f.Observe()
 			controllertest.Equal(t, "users", c.want,
-				users.Former(kindtest.Get[*corev1.Secret](f.Cluster, "default", "db-credentials")))
+				users.OfPreviousContent(kindtest.Get[*corev1.Secret](f.Cluster, "default", "db-credentials")))
 		})
 	}
 }
@@ -191,17 +191,17 @@ func TestUsersAreSorted(t *testing.T) {
 	users := newUsers(f.Cluster.Cluster, func(cache.SharedIndexInformer) bool { return true })
 	slices.Sort(want)
 	controllertest.Equal(t, "users", want,
-		users.Former(kindtest.Get[*corev1.Secret](f.Cluster, "default", "db-credentials")))
+		users.OfPreviousContent(kindtest.Get[*corev1.Secret](f.Cluster, "default", "db-credentials")))
 }
 
 func TestUsersAreUnknownUntilCachesHaveSynced(t *testing.T) {
 	f := readyFixture(t, withDatabase)
 	users := NewUsers(f.Cluster.Cluster)
-	controllertest.Equal(t, "users", []string{"the list of Apps"}, users.Former(secret("db-credentials")))
+	controllertest.Equal(t, "users", []string{"the list of Apps"}, users.OfPreviousContent(secret("db-credentials")))
 }
 
 func TestUsersAreUnknownWithoutIndex(t *testing.T) {
 	c := kindtest.NewCluster(t)
 	users := newUsers(c.Cluster, func(cache.SharedIndexInformer) bool { return true })
-	controllertest.Equal(t, "users", []string{"the list of Apps"}, users.Former(secret("db-credentials")))
+	controllertest.Equal(t, "users", []string{"the list of Apps"}, users.OfPreviousContent(secret("db-credentials")))
 }

@@ -30,7 +30,7 @@ func TestDecide(t *testing.T) {
 		at   *v1.At
 		pod  *corev1.Pod
 		now  time.Duration // since noon
-		// want is the next step, and again the time after which time alone can change it.
+		// want is the next step. again is the time after which time alone can change the step.
 		want  step
 		again time.Duration
 	}{
@@ -88,7 +88,7 @@ func TestDecide(t *testing.T) {
 			f := newFixture(t, c.at, others...)
 			f.Clock.SetTime(noon.Add(c.now))
 			f.Observe()
-			observed, err := f.Pipeline.Reconciler.(*reconciler).Observe(t.Context(), c.at)
+			observed, err := f.Pipeline.Reconciler.(*reconciler).commands.Observe(t.Context(), c.at)
 			if err != nil {
 				t.Fatal(err)
 			}

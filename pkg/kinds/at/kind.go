@@ -46,7 +46,7 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 		Lister:           controller.ListerOf(c.Own.Cnat().V1().Ats().Lister().Ats),
 		Client:           client,
 		Reconciler: &reconciler{
-			Commands: commands,
+			commands: commands,
 			ats:      c.Windlass.CnatV1(),
 			image:    cmp.Or(o.DefaultImage, DefaultImage),
 			clock:    r.Clock,
@@ -57,6 +57,6 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 		Release:    commands.Release,
 		Expected:   expected,
 		Owned:      []cache.SharedIndexInformer{commands.Informer},
-		References: []controller.Reference{commands.Tracked()},
+		References: []controller.Reference{commands.Reference()},
 	}, nil
 }

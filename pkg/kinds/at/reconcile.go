@@ -16,13 +16,13 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 )
 
-// reconciler reconciles Ats. The Commands release the Pod of an At that does not exist: see controller.Kind.Release.
+// reconciler reconciles Ats.
 type reconciler struct {
-	*runonce.Commands
-	ats    cnatclient.AtsGetter
-	image  string
-	clock  clock.PassiveClock
-	events controller.EventRecorder
+	commands *runonce.Commands
+	ats      cnatclient.AtsGetter
+	image    string
+	clock    clock.PassiveClock
+	events   controller.EventRecorder
 	// starts maps the UID of each At that this process has set to Running to the start time of the At.
 	starts *utilcache.Expiring
 }
@@ -35,7 +35,7 @@ const clockCheck = time.Minute
 // Reconcile implements controller.Reconciler.
 func (r *reconciler) Reconcile(ctx context.Context, at *v1.At) (controller.Result, error) {
 	phase := at.Status.Phase
-	pod, err := r.Observe(ctx, at)
+	pod, err := r.commands.Observe(ctx, at)
 	if err != nil {
 		return controller.Result{}, err
 	}
@@ -56,7 +56,7 @@ func (r *reconciler) proceed(ctx context.Context, at *v1.At, pod runonce.State) 
 		return r.run(ctx, at, pod)
 	}
 	if pod.Pod != nil && !pod.Own {
-		if err := r.ReleaseUnowned(ctx, pod); err != nil {
+		if err := r.commands.ReleaseUnowned(ctx, pod); err != nil {
 			return controller.Result{}, err
 		}
 	}
@@ -122,8 +122,8 @@ func (r *reconciler) endPod(ctx context.Context, pod runonce.State) error {
 	case !pod.Own:
 		return nil
 	case pod.End == nil:
-		return r.Remove(ctx, pod)
+		return r.commands.Remove(ctx, pod)
 	}
-	_, err := r.ReleasePod(ctx, pod)
+	_, err := r.commands.ReleasePod(ctx, pod)
 	return err
 }

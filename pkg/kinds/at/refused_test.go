@@ -18,9 +18,9 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// refusedCase returns the case of an At that is Stalled with this message, because the API server rejects its
+// rejectedCase returns the case of an At that is Stalled with this message, because the API server rejects its
 // Pod with err.
-func refusedCase(at *v1.At, err error, message string) reconcileCase {
+func rejectedCase(at *v1.At, err error, message string) reconcileCase {
 	return reconcileCase{
 		at: at, startedHere: true, fail: map[string]error{"create pods": err}, err: message, writes: []string{
 			createPod, updateStatus,
@@ -30,7 +30,7 @@ func refusedCase(at *v1.At, err error, message string) reconcileCase {
 	}
 }
 
-func TestReconcileReportsRefusedPod(t *testing.T) {
+func TestReconcileReportsRejectedPod(t *testing.T) {
 	const (
 		security = `violates PodSecurity "restricted:latest": runAsNonRoot != true`
 		quota    = "exceeded quota: small"
@@ -47,19 +47,19 @@ func TestReconcileReportsRefusedPod(t *testing.T) {
 	}
 	long := strings.Repeat("x", 1<<10)
 
-	atQuota := refusedCase(example(running), forbidden(quota), forbiddenMessage(quota, wait))
+	atQuota := rejectedCase(example(running), forbidden(quota), forbiddenMessage(quota, wait))
 	atQuota.events = []string{"Normal PodRefused default/example: " + forbiddenMessage(quota, wait)}
 	atQuota.conditions = progressingConditions("PodRefused", forbiddenMessage(quota, wait))
 	runCases(t, map[string]reconcileCase{
-		"a violation of Pod Security suggests spec.restricted": refusedCase(example(running), forbidden(security),
+		"a violation of Pod Security suggests spec.restricted": rejectedCase(example(running), forbidden(security),
 			forbiddenMessage(security, confine)),
 		"a violation of Pod Security by a restricted Pod " +
-			"suggests no field": refusedCase(example(running, withRestricted), forbidden(security),
+			"suggests no field": rejectedCase(example(running, withRestricted), forbidden(security),
 			forbiddenMessage(security, ask)),
 		"an At whose Pod exceeds a quota waits for room and is not Stalled": atQuota,
-		"a violation of another policy is reported in the API server's words": refusedCase(example(running),
+		"a violation of another policy is reported in the API server's words": rejectedCase(example(running),
 			forbidden(policy), forbiddenMessage(policy, ask)),
-		"a long message is truncated to 1 KiB": refusedCase(example(running),
+		"a long message is truncated to 1 KiB": rejectedCase(example(running),
 			apierrors.NewBadRequest(long+"y"), message(long+"…", ask)),
 	})
 }
@@ -82,7 +82,7 @@ func (f fixture) countCreates() *creates {
 	return c
 }
 
-func TestReconcileRetriesRefusedPodWithBackoff(t *testing.T) {
+func TestReconcileRetriesRejectedPodWithBackoff(t *testing.T) {
 	f := newFixture(t, example(running))
 	creates := f.countCreates()
 	for range 60 { // a reconcile each second, as after frequent events
@@ -102,7 +102,7 @@ func TestReconcileRetriesRefusedPodWithBackoff(t *testing.T) {
 	f.onlyPod()
 }
 
-func TestSpecChangeRetriesRefusedPodImmediately(t *testing.T) {
+func TestSpecChangeRetriesRejectedPodImmediately(t *testing.T) {
 	f := newFixture(t, example(running))
 	creates := f.countCreates()
 	for i, want := range []int{1, 1, 2} {

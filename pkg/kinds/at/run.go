@@ -87,7 +87,7 @@ func decideEnded(at *v1.At, pod runonce.State, now time.Time) (next step, requeu
 // run takes the next step of a Running At.
 func (r *reconciler) run(ctx context.Context, at *v1.At, pod runonce.State) (result controller.Result, err error) {
 	if pod.Own {
-		if pod, err = r.Relabel(ctx, pod, podLabels(at)); err != nil {
+		if pod, err = r.commands.Relabel(ctx, pod, podLabels(at)); err != nil {
 			return result, err
 		}
 	}
@@ -111,14 +111,14 @@ func (r *reconciler) act(
 	case stepCreate:
 		return r.start(ctx, at)
 	case stepMiss:
-		if pod, err = r.Live(ctx, at); err == nil && pod.Own {
+		if pod, err = r.commands.Live(ctx, at); err == nil && pod.Own {
 			return r.run(ctx, at, pod)
 		}
 		if err == nil {
 			setFailed(at, deadlineNote(at, ""), now)
 		}
 	case stepConflict:
-		if err = r.ReleaseUnowned(ctx, pod); err == nil {
+		if err = r.commands.ReleaseUnowned(ctx, pod); err == nil {
 			err = children.Owner{Object: at, Kind: v1.SchemeGroupVersion.WithKind("At")}.Taken("Pod", pod.Pod)
 		}
 	case stepWatch, stepStop:
@@ -138,18 +138,18 @@ func (r *reconciler) act(
 	case stepCount:
 		result = controller.Continue() // once the status that counts the failure is stored
 	case stepDelay:
-		_, err = r.ReleasePod(ctx, pod)
+		_, err = r.commands.ReleasePod(ctx, pod)
 	case stepReplace:
-		err = r.Remove(ctx, pod)
+		err = r.commands.Remove(ctx, pod)
 	}
 	return result, err
 }
 
 // watch reports in the status whether the command has started, and restores the finalizer of the Pod. If next is
-// stepStop and not stepWatch, watch then deletes the Pod and fails the At.
+// stepStop, watch then deletes the Pod and fails the At. The only other value of next is stepWatch.
 func (r *reconciler) watch(ctx context.Context, at *v1.At, pod runonce.State, next step) error {
 	setRunning(at, r.clock.Now())
-	pod, err := r.Track(ctx, pod)
+	pod, err := r.commands.Track(ctx, pod)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (r *reconciler) watch(ctx context.Context, at *v1.At, pod runonce.State, ne
 		why = " " + startProblem(at, pod.Problem)
 	}
 	if next == stepStop {
-		if err = r.Delete(ctx, pod); err == nil {
+		if err = r.commands.Delete(ctx, pod); err == nil {
 			setFailed(at, deadlineNote(at, why), r.clock.Now())
 		}
 	}

@@ -20,7 +20,7 @@ import (
 
 // start creates the Pod of a Running At. If the Pod exists although the cache lacks it, start uses this Pod.
 func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, error) {
-	pod, err := r.Create(ctx, at, at.Generation, func() (*corev1.Pod, error) {
+	pod, err := r.commands.Create(ctx, at, at.Generation, func() (*corev1.Pod, error) {
 		if err := r.confirm(ctx, at); err != nil {
 			return nil, err
 		}

@@ -23,8 +23,8 @@ func childName(platform *v1alpha1.Platform, component string) string {
 }
 
 // desiredMeta returns the metadata of a component's child. Package children adds the owner reference and the managed-by
-// label. The child has no label or annotation of the Platform: a tool that prunes deletes each object that has the
-// label of the tool and is not in its configuration.
+// label. The child has no label or annotation of the Platform: a pruning tool deletes each object that has the label of
+// the tool and is not in its configuration.
 func desiredMeta(platform *v1alpha1.Platform, c *v1alpha1.PlatformComponent) metav1.ObjectMeta {
 	labels := map[string]string{pods.PartOfLabel: platform.Name, pods.ComponentLabel: string(c.Name)}
 	meta := metav1.ObjectMeta{

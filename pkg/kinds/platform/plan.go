@@ -17,33 +17,33 @@ type fact struct {
 	// needs are the dependencies of the component. had are its dependencies when its child was last written.
 	needs, had []string
 
-	// there says that an object with the name of the child exists.
+	// there reports whether an object with the name of the child exists.
 	there bool
-	// ours says that the object belongs to the Platform.
+	// ours reports whether the object belongs to the Platform.
 	ours bool
-	// bound says that the object has an owner reference to the Platform. Garbage collection deletes such an
-	// object with the Platform.
+	// bound reports whether the object has an owner reference to the Platform. Garbage collection deletes such an object
+	// with the Platform.
 	bound bool
-	// going says that the object is being deleted.
+	// going reports whether the object is being deleted.
 	going bool
-	// ready says that the newest generation of the object is Ready.
+	// ready reports whether the newest generation of the object is Ready.
 	ready bool
-	// announced says that the status lists the component, so that its child is known after the component is
-	// removed from the spec.
+	// announced reports whether the status lists the component, so that its child is known after the component is removed
+	// from the spec.
 	announced bool
 
-	// task says that the component is an At, whose command runs once for each different spec.
+	// task reports whether the component is an At, whose command runs once for each different spec.
 	task bool
-	// changed says that the command of a task has started with a spec that has changed since. A child whose
-	// spec has changed is not ready.
+	// changed reports whether the spec of a task has changed since the command of its child started. A changed task is not
+	// ready.
 	changed bool
-	// running says that the command of a task has started and not ended.
+	// running reports whether the command of a task has started and not ended.
 	running bool
-	// noted says that the status lists the run of a task's child.
+	// noted reports whether the status lists the run of a task's child.
 	noted bool
 }
 
-// verb names what to do with a component.
+// verb is what the operator does with a component in a step.
 type verb string
 
 const (
@@ -105,7 +105,7 @@ type plan struct {
 	listed  map[string]*component
 	needing map[string][]*component
 	needed  map[string][]string
-	// homeless says that nothing can be created, because the namespace cannot be used.
+	// homeless reports whether nothing can be created, because the namespace cannot be used.
 	homeless bool
 	// left is the number of children of components that are no longer in the spec.
 	left int

@@ -123,7 +123,7 @@ func TestNext(t *testing.T) {
 		"an existing child is kept although its dependency is missing": {
 			facts{managedFact("web", pendingChild, "db"), managedFact("db", noChild)}, step{verb: keep},
 		},
-		"a component waits for the deletion of its former child of another kind": {
+		"a component waits for the deletion of its previous child of another kind": {
 			facts{managedFact("web", noChild), droppedFact("web", pendingChild)}, step{verb: succeed},
 		},
 		"a component does not wait for an object of a user with its name and another kind": {
@@ -174,11 +174,11 @@ func TestNext(t *testing.T) {
 		"a child that is no longer in the spec stays for a dependent that is no longer in the spec": {
 			facts{droppedFact("db", readyChild), droppedFact("web", readyChild, "db")}, step{hold, []string{"web"}},
 		},
-		"a former child of another kind does not stay for a Managed dependent": {
+		"a previous child of another kind does not stay for a Managed dependent": {
 			facts{droppedFact("db", readyChild), managedFact("db", noChild), managedFact("web", pendingChild, "db")},
 			step{verb: remove},
 		},
-		"a former child of another kind stays for a Removed dependent": {
+		"a previous child of another kind stays for a Removed dependent": {
 			facts{droppedFact("db", readyChild), managedFact("db", noChild), removedFact("web", pendingChild, "db")},
 			step{hold, []string{"web"}},
 		},

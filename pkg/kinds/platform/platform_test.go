@@ -171,7 +171,7 @@ func TestReconcilePlatform(t *testing.T) {
 			phase: v1alpha1.PlatformFailed, ready: "Ready=False NameConflict: component web: App shops/shop-web " +
 				"already exists and belongs to nobody",
 		},
-		"a component whose kind has changed waits for the deletion of its former child": {
+		"a component whose kind has changed waits for the deletion of its previous child": {
 			spec:     spec{app("web", "db"), externalDatabase("db")},
 			children: []child{{database("db"), ready}, {app("web", "db"), ready}},
 			writes:   []string{"delete databases shops/shop-db", updateStatus},

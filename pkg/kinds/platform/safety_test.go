@@ -177,7 +177,7 @@ func TestReadyConditionOmitsPostponedRemoval(t *testing.T) {
 		change func(fixture)
 		stored bool
 	}{
-		"the cached spec is outdated, so that the API server refuses the status too": {
+		"the cached spec is outdated, so that the API server rejects the status too": {
 			change: func(f fixture) { f.Change(func(p *v1alpha1.Platform) { p.Spec.Components[1].App.Image = "docs:2" }) },
 		},
 		"the child was deleted meanwhile": {change: func(f fixture) { f.Remove(f.app("web")) }, stored: true},
@@ -241,8 +241,8 @@ func TestFinalizeReportsDegradedComponent(t *testing.T) {
 	f.checkCondition("Degraded=True ComponentDegraded: Components with a problem: db. Removing components: 1 left.")
 }
 
-// TestReconcileDelaysRetryOfRefusedDeletionsOfSameName has a component whose kind has changed.
-func TestReconcileDelaysRetryOfRefusedDeletionsOfSameName(t *testing.T) {
+// TestReconcileDelaysRetryOfRejectedDeletionsOfSameName has a component whose kind has changed.
+func TestReconcileDelaysRetryOfRejectedDeletionsOfSameName(t *testing.T) {
 	f := newFixture(t, example(removed(app("web"))), namespace())
 	f.addChild(app("web"), ready)
 	f.addChild(database("web"), ready)

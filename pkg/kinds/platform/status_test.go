@@ -38,7 +38,7 @@ func TestStalled(t *testing.T) {
 			spec{unmanaged(app("web"))}, []child{{app("web"), stalled}}, false, false,
 		},
 		"an object of a user has the name of a child": {spec{app("web")}, []child{{app("web"), foreign}}, true, true},
-		"an object of a user has that name beside a new component": {
+		"an object of a user has the name of a child beside a new component": {
 			spec{app("web"), app("docs")}, []child{{app("web"), foreign}}, true, false,
 		},
 		"a component depends on a Removed component": {spec{app("web", "db"), removed(database("db"))}, nil, true, true},
@@ -71,7 +71,7 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-func TestReconcileDelaysRetryOfRefusedCreation(t *testing.T) {
+func TestReconcileDelaysRetryOfRejectedCreation(t *testing.T) {
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "App"}, "shop-web", nil)
 	forbidden := apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", fmt.Errorf("no right"))
 	for name, c := range map[string]struct {
@@ -164,7 +164,7 @@ func TestFinalizeReleasesUnmanagedChildMissingFromCache(t *testing.T) {
 	controllertest.Equal(t, "owner references", nil, f.app("web").OwnerReferences)
 }
 
-func TestComponentWaitsWhileManyFormerChildrenAreLeft(t *testing.T) {
+func TestComponentWaitsWhileManyPreviousChildrenAreLeft(t *testing.T) {
 	f := newFixture(t, example(app("web")), namespace())
 	for i := range maxLeft + 1 {
 		f.addChild(app(fmt.Sprintf("former-%d", i)), ready)

@@ -89,9 +89,9 @@ func digestOf(spec *cnatv1.AtSpec) string {
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:32]
 }
 
-// hasChanged reports whether the command of a task has started with a spec that has changed since in an immutable
-// field. It returns false for a child that was created for the desired spec, even if another client has changed the
-// spec of the child, and for a child that the cache cannot hold as it is stored.
+// hasChanged reports whether the command of a task has started, and the desired spec differs from the spec of the child
+// in an immutable field. It returns false for a child that was created for the desired spec, even if another client has
+// changed the spec of the child, and for a child that the cache cannot hold as it is stored.
 func hasChanged(child controller.Object, c *v1alpha1.PlatformComponent) bool {
 	at, ok := child.(*cnatv1.At)
 	if !ok || c.At == nil || controller.UnreadableIn(child) != nil || at.Annotations[specAnnotation] == digestOf(c.At) {

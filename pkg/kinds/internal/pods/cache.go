@@ -93,7 +93,7 @@ const maxInjected = 8
 
 // trimContainers copies the states of these containers to a trimmed Pod:
 //   - the containers that kinds create,
-//   - the init container that these wait for,
+//   - the init container that the other containers wait for,
 //   - an injected container that outlives the command: see survivor,
 //   - at most maxInjected other init containers with a problem, and as many other containers with a problem.
 func trimContainers(trimmed, pod *corev1.Pod) {

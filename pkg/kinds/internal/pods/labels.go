@@ -26,8 +26,8 @@ func LabelsOf(owner metav1.Object, name, instance string) map[string]string {
 }
 
 // CopyPlatformLabels copies the labels by which a Platform marks owner, an object of a component, to the labels of a
-// child or Pod of owner. It reads them from the record of owner and not from the labels of owner, which others can set
-// too: tools delete objects by their labels.
+// child or Pod of owner. It reads them from the record of owner and not from the labels of owner: users can set the
+// same labels there, and a tool that deletes objects by label must not find the children.
 func CopyPlatformLabels(to map[string]string, owner metav1.Object) {
 	set := children.Recorded(owner).GetLabels()
 	for _, name := range []string{PartOfLabel, ComponentLabel} {

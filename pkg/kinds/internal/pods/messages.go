@@ -16,7 +16,7 @@ const (
 		"correct the container or to exclude this Pod"
 )
 
-// Causes of ImagePullBackOff.
+// Messages about the causes of ImagePullBackOff.
 var (
 	messageImageDenied = Messages.Declare(ReasonImagePull, "the registry does not let the node pull the image "+
 		"{image}; check its name, and imagePullSecrets", "Correct the image or imagePullSecrets.")
@@ -47,7 +47,8 @@ var (
 	messageLog       = Messages.Declare("", LogWords+"{line}", partOfMessage)
 )
 
-// Problems of containers that others have added to a Pod. The reason of messageInjected is the reason of {problem}.
+// Messages about problems of containers that others have added to a Pod. The reason of messageInjected is the reason of
+// {problem}.
 var (
 	messageInjected = Messages.Declare("",
 		"container {container} with image {image}, "+InjectedWords+", does not run: {problem}; "+askWhoInjects,
@@ -59,7 +60,7 @@ var (
 		"Wait if the container may take that long. Otherwise look at its log with `kubectl logs -c`.")
 )
 
-// Pods that the API server rejects.
+// Messages about Pods that the API server rejects.
 var (
 	messageRefused = Messages.Declare("PodRefused", "The API server rejected Pod {pod}: {error}. {advice}. The "+
 		"operator retries within {time}.", "Follow the advice in the message.")

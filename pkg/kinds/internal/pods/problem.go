@@ -154,10 +154,10 @@ func lastLine(ended *corev1.ContainerStateTerminated) string {
 	return OneLine(lines[len(lines)-1])
 }
 
-// maxLine limits a line of foreign text in a message, in bytes.
+// maxLine limits a text of others in a message, in bytes.
 const maxLine = 256
 
-// OneLine returns foreign text without control characters and within maxLine.
+// OneLine returns a text of others, such as a log, on one line: without control characters, and truncated to maxLine.
 func OneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {

@@ -75,17 +75,17 @@ type State struct {
 	Outcome
 }
 
-// Recheck returns the delay until the next reconcile of the owner: requeueAfter, but at most lookAgain if the Pod is
-// Unwatched. requeueAfter is the time after which the owner has something to do, or 0.
+// Recheck returns the delay until the next reconcile of the owner: requeueAfter, but at most unwatchedRecheck if the
+// Pod is Unwatched. requeueAfter is the time after which the owner has something to do, or 0.
 func (s State) Recheck(requeueAfter time.Duration) time.Duration {
 	if s.Unwatched {
-		return pods.Earliest(requeueAfter, lookAgain)
+		return pods.Earliest(requeueAfter, unwatchedRecheck)
 	}
 	return requeueAfter
 }
 
-// lookAgain is how often the owner of an Unwatched Pod is reconciled.
-const lookAgain = 30 * time.Second
+// unwatchedRecheck is how often the owner of an Unwatched Pod is reconciled.
+const unwatchedRecheck = 30 * time.Second
 
 // Observe returns the state of the Pod of owner. It reads a hidden Pod from the API server, and other Pods from the
 // cache.

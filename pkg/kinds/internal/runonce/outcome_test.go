@@ -21,7 +21,7 @@ var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 // change changes a Pod in a case of a test.
 type change = func(*corev1.Pod)
 
-// in returns a running Pod of a phase whose command is in a state, after changes.
+// in returns a Pod in the given phase whose command is in the given state, after the given changes.
 func in(phase corev1.PodPhase, command corev1.ContainerState, changes ...change) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour))}}
 	pod.Status.Phase = phase
@@ -52,12 +52,12 @@ func beside(state corev1.ContainerState) change {
 	}
 }
 
-// because sets reason and message of the phase of a Pod.
+// because sets the reason and the message in the status of a Pod.
 func because(reason, message string) change {
 	return func(pod *corev1.Pod) { pod.Status.Reason, pod.Status.Message = reason, message }
 }
 
-// with adds a condition to a Pod. It changed after noon.
+// with adds a condition to a Pod. after is the time of the last transition of the condition, since noon.
 func with(
 	condition corev1.PodConditionType, is corev1.ConditionStatus, reason, message string, after time.Duration) change {
 	c := corev1.PodCondition{Type: condition, Status: is, Reason: reason, Message: message}
@@ -117,7 +117,7 @@ func TestOutcomeOfCommandThatHasEnded(t *testing.T) {
 		name string
 		pod  *corev1.Pod
 		now  time.Duration // since noon
-		// want says how the command ended, and at when, since noon.
+		// want is the message about the end of the command. at is the time of the end, since noon.
 		want string
 		at   time.Duration
 	}{
@@ -183,7 +183,7 @@ func TestOutcomeOfCommandThatHasNotEnded(t *testing.T) {
 		name string
 		pod  *corev1.Pod
 		now  time.Duration // since noon
-		// want says why the command does not start, and again is the time after which the outcome can change.
+		// want says why the command does not start. again is the time after which time alone can change the outcome.
 		want  string
 		again time.Duration
 	}{

@@ -203,9 +203,9 @@ func (c *Commands) Release(ctx context.Context, key controller.Key) (pending boo
 	return pods.IsTracked(pod) && err == nil, c.ReleaseUnowned(ctx, State{Pod: pod, owner: key})
 }
 
-// Tracked returns a Reference that maps a Pod with pods.TrackingFinalizer to the object that has the name of the Pod
+// Reference returns a Reference that maps a Pod with pods.TrackingFinalizer to the object that has the name of the Pod
 // without the suffix. In contrast to the owner reference, the name is also there after the Pod was orphaned.
-func (c *Commands) Tracked() controller.Reference {
+func (c *Commands) Reference() controller.Reference {
 	return controller.Reference{Informer: c.Informer, Referrers: func(obj metav1.Object) []controller.Key {
 		name, ok := strings.CutSuffix(obj.GetName(), c.suffix)
 		if !ok || name == "" || !slices.Contains(obj.GetFinalizers(), pods.TrackingFinalizer) {
