@@ -6,30 +6,28 @@ import (
 )
 
 const (
-	// writeBurst is how many reconciles of one object that send a write may follow each other
-	// without a delay, and writeInterval is how often one more may follow after that.
+	// writeBurst is how many reconciles that send a write one object may have without a delay. After that, the object may
+	// have one more per writeInterval.
 	//
-	// Most objects need 3 such reconciles in all, a Platform with many components needs some for each
-	// component, and a test that changes every field of every child of one object needs 150. More
-	// than that is a loop: another client reverts the writes of the operator, or the operator reverts
-	// its own writes.
+	// Most objects need 3 such reconciles in all. A Platform with many components needs some for each component, and a
+	// test that changes every field of every child of one object needs 150. An object that needs more is in a loop:
+	// another client reverts the writes of the operator, or the operator reverts its own writes.
 	writeBurst    = 250
 	writeInterval = time.Second
 
-	// sweepInterval is the shortest time between two sweeps of a budget, which drop the keys that have all
-	// their turns again.
+	// sweepInterval is the shortest time between two sweeps of a budget. A sweep drops the keys whose budget is full
+	// again.
 	sweepInterval = time.Minute
 )
 
-// budget limits how often something happens for each of many keys: burst times at once, and then once
-// per interval. It stores one time.Time for each key that has used its budget lately (the generic cell
-// rate algorithm).
+// budget limits how often something happens for each of many keys: burst times at once, and then once per interval. It
+// stores one time.Time for each key that has used its budget lately (the generic cell rate algorithm).
 type budget[K comparable] struct {
 	burst    int
 	interval time.Duration
 
 	mu    sync.Mutex
-	whole map[K]time.Time // when the budget of a key is whole: when it has all its turns again
+	whole map[K]time.Time // when the budget of a key is full again
 	swept time.Time
 }
 
@@ -37,8 +35,8 @@ func newBudget[K comparable](burst int, interval time.Duration) *budget[K] {
 	return &budget[K]{burst: burst, interval: interval, whole: map[K]time.Time{}}
 }
 
-// wait returns how long key has to wait for its next turn, which is at most one interval. It returns 0
-// if key has a turn now.
+// wait returns how long key has to wait until its budget allows the next use. The wait is at most one interval, and 0
+// if the budget allows a use now.
 func (b *budget[K]) wait(key K, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,7 +53,7 @@ func (b *budget[K]) wait(key K, now time.Time) time.Duration {
 	return left
 }
 
-// spend takes one turn of key, if there is one.
+// spend uses the budget of key once. It does nothing if the budget is used up.
 func (b *budget[K]) spend(key K, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +67,7 @@ func (b *budget[K]) spend(key K, now time.Time) {
 	}
 }
 
-// sweep drops the keys that have all their turns again. The caller holds the lock.
+// sweep drops the keys whose budget is full again. The caller holds the lock.
 func (b *budget[K]) sweep(now time.Time) {
 	if now.Sub(b.swept) < sweepInterval {
 		return

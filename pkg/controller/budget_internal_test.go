@@ -15,7 +15,7 @@ func TestBudget(t *testing.T) {
 		spend bool
 	}{
 		{0, 0, true}, {0, 0, true}, {0, 0, true},
-		{0, time.Second, true}, // a call of spend without a turn does not extend the wait
+		{0, time.Second, true}, // spend does not extend the wait if the budget is used up
 		{0, time.Second, false},
 		{400 * time.Millisecond, 600 * time.Millisecond, false},
 		{time.Second, 0, true},

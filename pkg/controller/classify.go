@@ -15,12 +15,12 @@ import (
 	"windlass.dev/windlass/pkg/cache/lenient"
 )
 
-// invalidRetry is the time until a retry if the API server refused a write as invalid. If the object
-// changes, it is reconciled at once.
+// invalidRetry is the time until a retry after the API server rejected a write as invalid. A change of the object
+// causes a reconcile at once.
 const invalidRetry = 5 * time.Minute
 
-// classify returns the outcome of a reconcile: a worker calls it to decide when the next reconcile starts. For the
-// status, the pipeline calls conclude, which differs only in degraded.
+// classify returns the outcome of a reconcile. A worker calls classify to decide when the next reconcile starts. For
+// the status, the pipeline calls conclude, which differs only in degraded.
 //
 // An unstalledError and a warnError come first, because errors.As also finds the error that they wrap. An outcome
 // without a retry or a lane has the zero values onChange and Background.
@@ -98,10 +98,9 @@ func succeeded(result Result) outcome {
 	}
 }
 
-// conclude returns the outcome of a reconcile of obj. An object that is being deleted is also Degraded while its
-// finalization fails or waits for something that a user should look at (see Warn): nothing else would tell a user
-// why the object does not disappear. It is not Degraded while its finalization waits, for example for the deletion
-// of children.
+// conclude returns the outcome of a reconcile for the status of obj. If obj is being deleted, conclude also sets
+// degraded for an error of the finalization, and for an error of Warn. Otherwise nothing would tell a user why the
+// object does not disappear. Other waits, for example for the deletion of children, do not set degraded.
 func conclude(obj metav1.Object, result Result, err error) outcome {
 	o := classify(result, err)
 	if obj.GetDeletionTimestamp() != nil && (o.err != nil || o.warn) {
@@ -123,8 +122,8 @@ func Worst(errs ...error) error {
 	})
 }
 
-// rank orders outcomes: of several, the outcome with the lowest rank decides. A conflict has the lowest, because the
-// other errors may come from the outdated cache.
+// rank orders outcomes. Of several outcomes, the outcome with the lowest rank decides. A conflict has the lowest rank,
+// because the other errors may come from the outdated cache.
 func (o outcome) rank() int {
 	switch {
 	case o.retry == quickly:
@@ -152,5 +151,5 @@ func (o outcome) wait() time.Duration {
 // Quiet reports whether an error says nothing about the object. The engine then does not write the status.
 func Quiet(err error) bool { return classify(Result{}, err).quiet }
 
-// Degrades reports whether the engine sets Degraded on obj for an error. Kinds derive their phase from it.
+// Degrades reports whether the engine sets Degraded on obj for an error. Kinds use the result for status.phase.
 func Degrades(obj metav1.Object, err error) bool { return conclude(obj, Result{}, err).degraded }

@@ -19,8 +19,8 @@ const (
 	ManagedByWindlass = "windlass"
 )
 
-// Object is implemented by the API types that the engine reconciles. Embedded types and generated code
-// provide all methods but the last two, which take one line each.
+// Object is implemented by the API types that the engine reconciles. Embedded types and generated code provide all
+// methods but the last two.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -32,30 +32,29 @@ type Object interface {
 
 // Reconciler is implemented by each kind.
 type Reconciler[T Object] interface {
-	// Reconcile brings the observed state closer to the desired state in the spec of obj. obj is a
-	// private copy of the cached object. It includes every write of this process to the object, is not
-	// being deleted, and has the finalizer of a kind with a Finalizer. Reconcile may write the objects
-	// that obj owns. In obj it changes only the status, in memory. The engine then writes the status if
-	// it has changed, even if Reconcile returned an error. It does not write the status after an error
-	// that says nothing about the object, such as a conflict.
+	// Reconcile brings the observed state closer to the desired state in the spec of obj. obj is a private copy of the
+	// cached object. obj includes every write of this process to the object, is not being deleted, and has the finalizer
+	// of a kind with a Finalizer. Reconcile may write the objects that obj owns. Of obj itself, Reconcile changes only the
+	// status, in memory. The engine then writes the status if it has changed, even if Reconcile returned an error. After
+	// an error that says nothing about the object, such as a conflict, the engine does not write the status.
 	//
-	// Reconcile must not depend on state in memory, which a restart loses. It must not block: to wait,
+	// Reconcile must not depend on state in memory, because a restart loses this state. Reconcile must not block: to wait,
 	// it returns a RequeueAfter or relies on an event.
 	//
-	// When Reconcile is called, Degraded is False, Stalled is absent, and the other conditions are as the
-	// last reconcile set them. Reconcile sets the conditions with Summary.SetOn. The engine sets their times
-	// and generations. If Reconcile returns an error, the engine overwrites conditions; see Outcome.
+	// When Reconcile is called, Degraded is False, Stalled is absent, and the other conditions are as the last reconcile
+	// set them. Reconcile sets the conditions with Summary.SetOn. The engine sets the times and generations of the
+	// conditions. If Reconcile returns an error, the engine overwrites conditions: see Outcome.
 	Reconcile(ctx context.Context, obj T) (Result, error)
 }
 
-// Finalizer deletes what garbage collection does not delete. Both fields are required, unless the kind has no
-// finalizer.
+// Finalizer declares the finalizer of a kind, and the function that deletes what garbage collection does not delete,
+// such as a database on a server. Both fields are required, unless the kind has no finalizer.
 type Finalizer[T Object] struct {
 	// Name is the finalizer of the objects, for example windlass.dev/externaldatabase.
 	Name string
-	// Finalize is called with a private copy of an object that is being deleted, until it returns neither an error nor
-	// a RequeueAfter. The engine then removes the finalizer, without another write of the status. Finalize may be
-	// called again after it succeeded.
+	// Finalize deletes the resources of an object that is being deleted. The engine calls Finalize with a private copy of
+	// the object until the call returns no error and no RequeueAfter. The engine then removes the finalizer, without
+	// another write of the status. Finalize may be called again after it has succeeded.
 	Finalize func(ctx context.Context, obj T) (Result, error)
 }
 

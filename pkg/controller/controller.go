@@ -25,15 +25,15 @@ type Controller struct {
 	kind        schema.GroupVersionKind
 	queue       *Queue
 	syncHandler SyncHandler
-	// cachesSynced are done once the caches of the watches that are not optional have synced.
+	// cachesSynced has the checker of each watch that is not optional. A checker is done once its cache has synced.
 	cachesSynced []cache.DoneChecker
-	// watches are the watches that Run starts. A standby does not call Run, so its queue stays empty.
+	// watches are the watches that Run starts. A standby does not call Run, so the queue of a standby stays empty.
 	watches []watch
-	// failures are the failed watches of the kind's own objects. Nil if they are not observed.
+	// failures records the failed watches of the kind's own objects. Nil means that they are not recorded.
 	failures *failures
-	// objects are the metrics of the kind's own objects. Nil if they are not measured.
+	// objects has the metrics of the kind's own objects. Nil means that the controller was created without a Kind.
 	objects *objectMetrics
-	// cached returns an object from the cache. Nil if the controller was created without a Kind.
+	// cached returns an object from the cache. Nil means that the controller was created without a Kind.
 	cached func(key Key) (Object, error)
 }
 
@@ -44,8 +44,8 @@ type watch struct {
 	optional bool // see WatchOptional
 }
 
-// New returns a controller whose workers call sync for the keys of queue once the caches of all
-// watches that are not optional have synced. name identifies it in metrics and logs.
+// New returns a controller whose workers call sync for each key of queue. The workers start once the caches of all
+// watches that are not optional have synced. name identifies the controller in metrics and logs.
 func New(name string, queue *Queue, sync SyncHandler) *Controller {
 	return &Controller{name: name, queue: queue, syncHandler: sync}
 }
@@ -53,7 +53,7 @@ func New(name string, queue *Queue, sync SyncHandler) *Controller {
 // Name returns the name that was given to New.
 func (c *Controller) Name() string { return c.name }
 
-// GroupVersionKind returns the kind of the objects. It is empty if the controller was created without a Kind.
+// GroupVersionKind returns the kind of the objects, or an empty kind if the controller was created without a Kind.
 func (c *Controller) GroupVersionKind() schema.GroupVersionKind { return c.kind }
 
 // Watch makes Run register handler with informer. The handler first gets an event for every object in
@@ -63,8 +63,7 @@ func (c *Controller) Watch(informer cache.SharedInformer, handler cache.Resource
 	c.cachesSynced = append(c.cachesSynced, informer.HasSyncedChecker())
 }
 
-// WatchOptional is Watch for a cache that the controller can do without: the workers start before the cache
-// has synced.
+// WatchOptional is like Watch, but the workers do not wait until the cache of informer has synced.
 func (c *Controller) WatchOptional(informer cache.SharedInformer, handler cache.ResourceEventHandler) {
 	c.watches = append(c.watches, watch{informer: informer, handler: handler, optional: true})
 }
@@ -74,21 +73,20 @@ func (c *Controller) HasSynced() bool {
 	return !slices.ContainsFunc(c.cachesSynced, func(filled cache.DoneChecker) bool { return !cache.IsDone(filled) })
 }
 
-// WaitForSync waits until HasSynced is true. It returns false if ctx ends before that.
+// WaitForSync waits until HasSynced is true. It returns false if ctx ends first.
 func (c *Controller) WaitForSync(ctx context.Context) bool {
 	return cache.WaitFor(ctx, "", c.cachesSynced...)
 }
 
-// Run runs the given number of workers until ctx ends. It then starts no further reconcile, waits for
-// the reconciles in flight, and drops the keys in the queue: the next process begins by listing every
-// object. It returns an error if ctx ends before the caches have synced, if an informer has stopped, or
-// if the feature AtomicFIFO of client-go is disabled.
+// Run runs the given number of workers until ctx ends. It then waits for the reconciles in flight, and drops the queued
+// keys, because the next process lists every object. Run returns an error if ctx ends before the caches have synced, if
+// an informer has stopped, or if the feature AtomicFIFO of client-go is disabled.
 func (c *Controller) Run(ctx context.Context, workers int) error { return RunAll(ctx, workers, c) }
 
-// RunAll runs controllers as Run does, each with the given number of workers. Several controllers that watch the same
-// informer share a registration, which takes two goroutines and a buffer of 16 KiB.
+// RunAll runs controllers as Run does, each with the given number of workers. Controllers that watch the same informer
+// share one registration, because each registration takes two goroutines and a buffer of 16 KiB.
 func RunAll(ctx context.Context, workers int, controllers ...*Controller) error {
-	defer shutDown(controllers) // also those that have not started
+	defer shutDown(controllers) // also the queues of controllers that have not started
 	if !features.FeatureGates().Enabled(features.AtomicFIFO) {
 		return fmt.Errorf("the feature %s of client-go is disabled, but reconciles need it to wait for their own "+
 			"writes: unset the environment variable KUBE_FEATURE_%s, or set it to true", features.AtomicFIFO,
@@ -114,7 +112,8 @@ func shutDown(controllers []*Controller) {
 	}
 }
 
-// run runs the workers when the caches have synced, and the handlers have received their initial lists.
+// run waits until the caches have synced and the handlers have received their initial lists. It then runs the workers
+// until ctx ends.
 func (c *Controller) run(ctx context.Context, workers int, registered registrations) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "controller", c.name))
 	introduce(c.name, workers)
@@ -151,7 +150,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	activeWorkers.WithLabelValues(c.name).Inc()
 	defer activeWorkers.WithLabelValues(c.name).Dec()
 
-	// A reconcile that has started is finished even if ctx ends.
+	// The end of ctx does not interrupt a reconcile that has started.
 	ctx = klog.NewContext(context.WithoutCancel(ctx), klog.LoggerWithValues(klog.FromContext(ctx),
 		"object", key, "reconcileID", fmt.Sprintf("%08x", rand.Uint32())))
 	start := time.Now()

@@ -111,8 +111,8 @@ func TestRequeueTimes(t *testing.T) {
 	}
 }
 
-// The only worker is busy while the timers of two objects end: first the timer of a periodic check, then
-// the timer of a promised time.
+// The only worker is busy while the timers of two objects end: first the timer of a periodic check, then the timer of a
+// RequeueAfter without Check.
 func TestRequeueAfterPrecedesPeriodicCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newToyServer(t)
@@ -222,8 +222,8 @@ func TestStoppedControllerFinishesCurrentReconcileOnly(t *testing.T) {
 	})
 }
 
-// The fake time of the bubble shows that the controller does not poll its caches: the reconcile starts in
-// the instant in which they have synced.
+// The fake time of the bubble shows that the controller does not poll its caches: the reconcile starts at the moment at
+// which the caches have synced.
 func TestControllerWaitsForItsCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()

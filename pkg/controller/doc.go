@@ -1,5 +1,5 @@
-// Package controller is the engine that reconciles the objects of every kind. It imports the package
-// of no kind.
+// Package controller is the engine that reconciles the objects of every kind. It imports no package
+// of a kind.
 //
 //	informers ──events──▶ handlers ──keys──▶ queue ──▶ workers ──writes──▶ API server
 //	(reflector + cache)   self/owner/referrer  two lanes,   │ 1 caught up?  the cache has observed our own writes

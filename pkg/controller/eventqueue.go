@@ -6,9 +6,9 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 )
 
-// eventQueue holds the Events that wait to be written. Namespaces take turns. If more than limit Events
-// wait, the queue drops the newest Event of the namespace that has the most. A namespace with many Events
-// thus displaces no Events of a namespace with fewer.
+// eventQueue holds the Events that wait to be written. Namespaces take turns. If more than limit Events wait, the queue
+// drops the newest Event of the namespace with the most Events. A namespace with many Events therefore displaces no
+// Events of a namespace with fewer Events.
 type eventQueue struct {
 	limit int
 	// added has a value when an Event may be waiting.
@@ -41,7 +41,7 @@ func (q *eventQueue) add(event *eventsv1.Event) (dropped bool) {
 	return false
 }
 
-// take removes and returns the oldest Event of the namespace whose turn it is, or nil if none waits.
+// take removes and returns the oldest Event of the next namespace, or nil if no Event waits. Namespaces take turns.
 func (q *eventQueue) take() *eventsv1.Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -21,17 +21,17 @@ import (
 const (
 	// maxNote is how many bytes the note of an Event may have (k8s.io/kubernetes, validation of Event).
 	maxNote = 1024
-	// maxEventNamePrefix is how many bytes of an object's name go into the name of an Event. That name
-	// also contains a time, and may have at most 253 bytes.
+	// maxEventNamePrefix is how many bytes of an object's name go into the name of an Event. The name of an Event also
+	// contains a time, and may have at most 253 bytes.
 	maxEventNamePrefix = 230
 	// eventsWaiting is how many Events of all namespaces together may wait to be written.
 	eventsWaiting = 4096
-	// eventBurst is how many Events about one object may follow each other at once, and eventInterval
-	// is how often one more may follow after that, as in client-go's recorder. Further Events are dropped.
+	// eventBurst is how many Events one object may have at once. After that, the object may have one more per
+	// eventInterval, as with the recorder of client-go. Further Events are dropped.
 	eventBurst    = 25
 	eventInterval = 5 * time.Minute
-	// eventTimeout limits the write of one Event, including retries. At the end of the process it
-	// limits the writes of all waiting Events together.
+	// eventTimeout limits the write of one Event, including retries. At the end of the process, eventTimeout limits the
+	// writes of all waiting Events together.
 	eventTimeout = 5 * time.Second
 )
 
@@ -64,9 +64,9 @@ func NewEvents(
 	}
 }
 
-// Event implements EventRecorder. It drops and counts Events beyond two limits. One object may have 25
-// Events at once, and one more every 5 minutes. If more than 4096 Events wait, Event drops the newest
-// Event of the namespace that has the most.
+// Event implements EventRecorder. It drops and counts Events beyond two limits. One object may have 25 Events at once,
+// and one more every 5 minutes. If more than 4096 Events wait, Event drops the newest Event of the namespace with the
+// most waiting Events.
 func (e *Events) Event(regarding Object, eventType, reason, note string) {
 	ref, err := reference.GetReference(e.scheme, regarding)
 	if err != nil {
@@ -111,7 +111,7 @@ func (e *Events) event(ref *corev1.ObjectReference, eventType, reason, note stri
 func (e *Events) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if event := e.waiting.take(); event != nil {
-			e.write(context.WithoutCancel(ctx), event) // end a write that has begun
+			e.write(context.WithoutCancel(ctx), event) // a write that has begun is not interrupted
 			continue
 		}
 		select {
@@ -154,8 +154,8 @@ func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 	}
 }
 
-// IsRefused reports whether the API server has refused a request, and would refuse it again if it were sent unchanged.
-// It is false for temporary errors. After some of them, such as a timeout, the API server may still carry out the
+// IsRefused reports whether the API server has rejected a request, and would reject the same request again. It returns
+// false for temporary errors. After a temporary error such as a timeout, the API server may still carry out the
 // request.
 func IsRefused(err error) bool {
 	switch apierrors.ReasonForError(err) {

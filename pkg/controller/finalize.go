@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// finalize calls Finalize and then removes the finalizer. It does nothing for an object without
-// the finalizer, because garbage collection deletes the objects that it owns. It does nothing either for
-// an object whose finalizer this process has removed.
+// finalize calls Finalize, and then removes the finalizer. It does nothing for an object without the finalizer, because
+// garbage collection deletes the children of the object. It also does nothing for an object whose finalizer this
+// process has removed.
 func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, error) {
 	if !slices.Contains(cached.GetFinalizers(), p.Finalizer.Name) || p.Tracker.IsDeleted(key, itself, cached.GetUID()) {
 		return Result{}, nil
 	}
 	obj, ok, unread := p.readable(ctx, key, cached)
-	// The removal of the finalizer is a part of the call, so that its failure is in the status, too.
+	// The call includes the removal of the finalizer, so that the status also reports a failed removal.
 	result, err := p.call(ctx, key, obj, func(ctx context.Context, obj T) (Result, error) {
 		if unread != nil {
 			return Result{}, unread
@@ -55,7 +55,7 @@ func (p *Pipeline[T]) release(ctx context.Context, key Key) (pending bool, err e
 // itself is the name under which a Tracker records the object of a key. Children have other names.
 const itself = ""
 
-// ensureFinalizer adds a missing finalizer, before the kind does anything that it would have to undo.
+// ensureFinalizer adds a missing finalizer before the kind creates anything that Finalize must delete.
 func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, error) {
 	if p.Finalizer.Name == "" || slices.Contains(obj.GetFinalizers(), p.Finalizer.Name) {
 		return obj, nil

@@ -8,11 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// A write of an object's status comes back as an event. If that event added the key to the queue,
-// each status write would cause a reconcile at once, whatever delay the last reconcile asked for, and an
-// object whose status alternates would be reconciled in a hot loop. The event of a status that this
-// process wrote therefore adds no key. A reconcile that has to go on once its status is stored returns
-// Continue or a WaitFor with Soon.
+// Each write of a status causes an event of the object. If this event added the key to the queue, the object would be
+// reconciled at once, whatever delay the last reconcile asked for. An object whose status alternates would be
+// reconciled in a hot loop. Therefore, the event of a status that this process wrote adds no key. A reconcile that must
+// continue once its status is stored returns Continue, or a WaitFor with Soon.
 //
 // The Tracker records the versions of the statuses that this process wrote. If another process or an
 // administrator writes a status, the object is reconciled in the background lane. The shipped roles do not
@@ -34,22 +33,22 @@ func sameButStatus(before, after Object) bool {
 
 // flight is a reconcile that has begun and not ended.
 type flight struct {
-	version string // of the object that it fetched
+	version string // of the object that the reconcile fetched
 	writes  bool   // whether it has sent a write
-	// arrived is the version of the last status that an informer delivered during this reconcile and
-	// that was not known to be written by this process. wake adds the key to the queue.
+	// arrived is the version of the last status that an informer delivered during this reconcile, if this process is not
+	// known to have written the status. wake adds the key to the queue.
 	arrived string
 	wake    func()
 }
 
-// begin records that a reconcile of key begins, and that it fetched this version of the object.
+// begin records that a reconcile of key begins with this version of the object.
 func (t *Tracker) begin(key Key, version string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.of(key).flight = &flight{version: version}
 }
 
-// Sends records that the reconcile of key that is in flight sends a write. The write may fail.
+// Sends records that the reconcile in flight of key sends a write. The write may fail.
 func (t *Tracker) Sends(key Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,9 +61,9 @@ func (k *tracked) sends() {
 	}
 }
 
-// end records that the reconcile of key has ended, and reports whether it has sent a write. If another
-// client wrote a status that an informer delivered during the reconcile, end adds key to the queue. Only now is it
-// certain who wrote that status, because the event of a write may come before the response.
+// end records that the reconcile of key has ended, and reports whether the reconcile has sent a write. If an informer
+// delivered a status of another client during the reconcile, end adds key to the queue. Who wrote the status is certain
+// only at the end of the reconcile, because the event of a write may come before the response.
 func (t *Tracker) end(key Key) (sent bool) {
 	t.mu.Lock()
 	k := t.of(key)
@@ -80,9 +79,9 @@ func (t *Tracker) end(key Key) (sent bool) {
 	return ended.writes
 }
 
-// noteStatus records that an informer has delivered a version of key that differs from the previous
-// version only in its status. If this process has not written the new version, wake is called: at once,
-// or by end if a reconcile of key is in flight.
+// noteStatus records that an informer has delivered a version of key that differs from the previous version only in its
+// status. If another client has written the new version, wake is called: by end if a reconcile of key is in flight, and
+// otherwise at once.
 func (t *Tracker) noteStatus(key Key, version string, wake func()) {
 	t.mu.Lock()
 	k := t.of(key)
@@ -104,9 +103,9 @@ func (t *Tracker) WroteStatus(key Key, version string) {
 	t.of(key).status = version
 }
 
-// claimOwn reports whether this process wrote the status in this version of the key, or a later status. If the version
-// is that of the last status, claimOwn forgets it, because its event has arrived. It does not ask the cache, which may
-// have a version before a handler gets the event.
+// claimOwn reports whether this process wrote the status in this version of the object, or a later status. If the
+// status in this version is the last one that this process wrote, claimOwn forgets it, because its event has arrived.
+// claimOwn does not read the cache, because the cache may have a version before a handler gets the event.
 func (k *tracked) claimOwn(version string) bool {
 	switch k.status {
 	case "":

@@ -11,10 +11,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Self returns the handler for the informer of the kind itself. The handler adds the key of the object.
-// An object of the initial list is urgent if its spec changed while no process reconciled it. An update
-// of only the status adds no key if this process wrote the status, which tracker records. If another
-// client wrote the status, the update adds the key to the background lane.
+// Self returns the handler for the informer of the kind itself. The handler adds the key of each changed object to the
+// urgent lane. An object of the initial list is urgent only if its spec has changed since the last reconcile. An update
+// of only the status adds the key to the background lane if another client wrote the status, and adds no key if this
+// process wrote the status, as tracker records.
 func Self(q *Queue, tracker *Tracker) cache.ResourceEventHandler {
 	return handler{queue: q, tracker: tracker, keys: func(obj metav1.Object) []Key {
 		return []Key{{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
@@ -34,19 +34,19 @@ func HandleObject(q *Queue, kind schema.GroupKind) cache.ResourceEventHandler {
 	}}
 }
 
-// Referrer returns the handler for informers of types that specs refer to. The handler adds the keys
-// that referrers returns. referrers reads an index of the cache.
+// Referrer returns the handler for informers of types that specs refer to. The handler adds the keys that referrers
+// returns from an index of the cache.
 func Referrer(q *Queue, referrers func(obj metav1.Object) []Key) cache.ResourceEventHandler {
 	return handler{queue: q, keys: referrers}
 }
 
-// handler turns events into keys. Changes are urgent, except changes of only a status by other clients. Resyncs, and
-// objects of the initial list without a new spec, are background.
+// handler turns events into keys. A changed object is urgent. Three events add a key to the background lane: a status
+// change by another client, a resync, and an object of the initial list without a new spec.
 type handler struct {
 	queue *Queue
 	keys  func(obj metav1.Object) []Key
-	// tracker knows which statuses this process wrote. It is set only if the objects are those of the kind itself. If it
-	// is not set, a resync adds no key, and no object of the initial list is urgent.
+	// tracker knows which statuses this process wrote. It is nil unless the objects are those of the kind itself. Without
+	// a tracker, a resync adds no key, and no object of the initial list is urgent.
 	tracker *Tracker
 }
 
@@ -81,8 +81,8 @@ func (h handler) OnUpdate(oldObj, newObj any) {
 	h.enqueue(newObj, Urgent)
 }
 
-// statusOf returns the new object. ok reports whether the handler has a tracker and the update has changed
-// nothing but the status.
+// statusOf returns newObj as an Object. ok reports whether the handler has a tracker and the update has changed only
+// the status.
 func (h handler) statusOf(oldObj, newObj any) (object Object, ok bool) {
 	before, ok1 := oldObj.(Object)
 	after, ok2 := newObj.(Object)
@@ -107,8 +107,8 @@ func (h handler) enqueue(obj any, lane Lane) {
 	}
 }
 
-// enqueueOthers adds the keys of oldObj that are not keys of newObj: an object may have another
-// owner now, or other referrers.
+// enqueueOthers adds the keys of oldObj that are not keys of newObj, because the owner or the referrers of an object
+// may change.
 func (h handler) enqueueOthers(oldObj, newObj any) {
 	older, err1 := meta.Accessor(oldObj)
 	newer, err2 := meta.Accessor(newObj)
@@ -123,7 +123,7 @@ func (h handler) enqueueOthers(oldObj, newObj any) {
 	}
 }
 
-// sameVersion reports whether an update is a resync, which delivers the same version again.
+// sameVersion reports whether an update is a resync. A resync delivers the same version of an object again.
 func sameVersion(oldObj, newObj any) bool {
 	older, ok1 := oldObj.(Versioned)
 	newer, ok2 := newObj.(Versioned)

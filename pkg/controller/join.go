@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// maxPart is how many bytes of each message a joined error has, so that a long message leaves room for the others.
+// maxPart is the maximum size in bytes of each message in a joined error, so that a long message leaves room for the
+// others.
 const maxPart = 4096
 
-// Join returns the error of a reconcile of which several independent parts failed. The error has all messages. Worst
-// decides the reason and the retry. The object becomes Degraded or Stalled if any of the errors calls for it. Join
-// returns nil if all errors are nil.
+// Join returns the error of a reconcile in which several independent parts failed. The error has all messages, and the
+// reason and the retry of the error that Worst selects. The object becomes Degraded or Stalled if one of the errors
+// sets this condition. Join returns nil if all errors are nil.
 func Join(errs ...error) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	if len(errs) < 2 {
@@ -19,7 +20,7 @@ func Join(errs ...error) error {
 	return &joinedError{all: errs, worst: Worst(errs...)}
 }
 
-// joinedError does not unwrap to its errors, because none of them decides the outcome alone.
+// joinedError does not unwrap to its errors, because no single error decides the outcome.
 type joinedError struct {
 	all   []error
 	worst error

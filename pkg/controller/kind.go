@@ -14,13 +14,14 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Kind declares an API type to the engine, which derives the queue, the pipeline and the watches
-// of its controller. All fields down to Tracker are required.
+// Kind declares an API type. The engine derives the controller of the type, with its queue, its pipeline and its
+// watches, from the declaration. All fields down to Tracker are required.
 type Kind[T Object] struct {
 	GroupVersionKind schema.GroupVersionKind
 	// Informer fills the cache of the objects.
 	Informer cache.SharedIndexInformer
-	// Lister returns the generated lister of the objects in namespace: see ListerOf. It reads the cache of Informer.
+	// Lister returns the generated lister of the objects in namespace: see ListerOf. The lister reads the cache of
+	// Informer.
 	Lister func(namespace string) Lister[T]
 	// Client returns the client for the objects in namespace, which is empty for a cluster-scoped kind.
 	Client     func(namespace string) Client[T]
@@ -30,10 +31,10 @@ type Kind[T Object] struct {
 
 	// Finalizer, if it is set, is called before an object is deleted.
 	Finalizer Finalizer[T]
-	// Release, if it is set, removes the finalizer that the kind has put on the children of an object, which is not that
-	// of Finalizer. The engine calls it if the cache lacks the object of a key, and while the object is being deleted. The
-	// cache may be outdated: Release first reads the object from the API server. pending reports whether the cache has a
-	// child with the finalizer, so that another call may follow.
+	// Release, if it is set, removes the finalizer that the kind has put on the children of an object. (Finalizer is about
+	// the object itself.) The engine calls Release while the object is being deleted, and for a key whose object is not in
+	// the cache. Release must first read the object from the API server, because the cache may be outdated. pending
+	// reports whether the cache has a child with the finalizer, so that another call may follow.
 	Release func(ctx context.Context, key Key) (pending bool, err error)
 	// Resync is the time after which an object with nothing left to do is reconciled again, ±10 %, to
 	// find drift that causes no event. Zero means never.
@@ -56,8 +57,8 @@ type Reference struct {
 	// Referrers returns the keys of the objects of the kind that an event of obj concerns. It reads an
 	// index, and does not block.
 	Referrers func(obj metav1.Object) []Key
-	// Optional says that reconciles start before the informer has synced. The Reconciler then has to allow
-	// for a cache that lacks objects.
+	// Optional is true if reconciles start before the informer has synced. The cache may then lack objects that exist, and
+	// the Reconciler must allow for that.
 	Optional bool
 }
 
@@ -65,8 +66,8 @@ type Reference struct {
 type Runtime struct {
 	Events EventRecorder
 	Clock  clock.WithTicker
-	// Room reports whether the budget of a namespace has room again for an object that exceeded it. Nil
-	// means that there is always room.
+	// Room reports whether the budget of a namespace has room again for an object that exceeded the budget. Nil means that
+	// there is always room.
 	Room Room
 }
 
@@ -95,7 +96,7 @@ func (k Kind[T]) Controller(r Runtime) (*Controller, error) {
 	c.objects = newObjectMetrics(k.name(), r.Clock, k.Finalizer.Name, k.expected)
 	c.Watch(k.Informer, fanOut{Self(queue, k.Tracker), c.objects})
 	if observed := newFailures(r.Clock); observed.observe(k.name(), k.Informer) == nil {
-		c.failures = observed // otherwise the informer has started, as in some tests
+		c.failures = observed // observe fails if the informer has started, as in some tests
 	}
 	c.cached = func(key Key) (Object, error) { return k.Lister(key.Namespace).Get(key.Name) }
 	for _, owned := range k.Owned {
@@ -111,7 +112,8 @@ func (k Kind[T]) Controller(r Runtime) (*Controller, error) {
 	return c, nil
 }
 
-// validate returns an error if a required field is not set, or only a part of Finalizer.
+// validate returns an error if a required field or a part of Finalizer is not set, or if the Reconciler has a method
+// Finalize that nothing would call.
 func (k Kind[T]) validate() error {
 	switch {
 	case k.GroupVersionKind.Empty() || k.Informer == nil || k.Lister == nil || k.Client == nil || k.Reconciler == nil ||

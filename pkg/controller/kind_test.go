@@ -59,7 +59,7 @@ func TestIncompleteDeclarationOfKindIsRejected(t *testing.T) {
 	}
 }
 
-// sweeper is a painter with a method Finalize that has another signature than Finalizer.Finalize.
+// sweeper is a painter whose method Finalize has a signature other than that of Finalizer.Finalize.
 type sweeper struct{ painter }
 
 // Finalize has no context.

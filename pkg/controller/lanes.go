@@ -7,27 +7,27 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// starvation is how many urgent keys in a row workers take at most while a background key waits.
+// starvation is the maximum number of urgent keys that workers take in a row while a background key waits.
 const starvation = 10
 
-// lanes decides the order of a Queue: urgent keys first, and in each lane the namespaces in turn. The
-// workqueue that has lanes as its queue calls Push, Pop, Touch and Len while it holds the lock of the
-// workqueue. markUrgent and done are called without that lock, so lanes has a lock of its own.
+// lanes decides the order of a Queue: urgent keys come first, and in each lane namespaces take turns. The workqueue
+// holds its own lock when it calls Push, Pop, Touch and Len. markUrgent and done are called without that lock, so lanes
+// has another lock.
 //
-// A worker may take a key between markUrgent and the Add that follows. The key is then added to the
-// background lane and reconciled once more than needed. Nothing is delayed, because the change that
-// made the key urgent was in the cache before markUrgent, and the worker read it.
+// A worker may take a key between markUrgent and the Add that follows. Add then queues the key in the background lane,
+// and the key is reconciled once more than necessary. No change is delayed: the change was in the cache before
+// markUrgent, so the worker has read the change.
 type lanes struct {
 	mu     sync.Mutex
 	turns  [2]*turns[Key] // by Lane
 	queued map[Key]entry
 	// marked are the keys that were added as urgent and that no worker has taken yet.
 	marked map[Key]struct{}
-	// working is how many workers each tenant has.
+	// working is the number of workers of each tenant.
 	working map[tenant]int
 	streak  int // urgent keys taken since the last background key
 	clock   clock.PassiveClock
-	// observe is called with the time that a key has waited, and the lane in which a worker has taken it.
+	// observe is called when a worker takes a key, with the lane of the key and the time that the key has waited.
 	observe func(Lane, time.Duration)
 }
 
@@ -66,7 +66,8 @@ func (l *lanes) Push(key Key) {
 	l.queued[key] = entry{l.turns[lane].add(tenantOf(key), key), lane, l.clock.Now()}
 }
 
-// Touch is called when a queued key is added again. The key may have become urgent.
+// Touch moves a queued key to the urgent lane if the key has become urgent. The workqueue calls Touch when a queued key
+// is added again.
 func (l *lanes) Touch(key Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,9 +87,9 @@ func (l *lanes) Len() int {
 	return len(l.queued)
 }
 
-// Pop removes and returns the next key. Of the tenants with keys in the lane, a tenant with the fewest
-// workers is next, so a tenant whose reconciles are slow gets all workers only while no other tenant has a
-// key in that lane. Pop must not be called when Len is 0.
+// Pop removes and returns the next key. Among the tenants with keys in the lane, Pop chooses a tenant with the fewest
+// workers. A tenant whose reconciles are slow therefore gets all workers only while no other tenant has a key in the
+// lane. Pop must not be called when Len is 0.
 func (l *lanes) Pop() Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Metrics that controller-runtime has too have its names, so that dashboards for operators work.
+// Metrics that controller-runtime also has use the names of controller-runtime, so that dashboards for operators work.
 // Other names begin with windlass_. The metrics of the workqueue come from component-base.
 var (
 	reconcileTotal = metrics.NewCounterVec(&metrics.CounterOpts{
@@ -115,10 +115,10 @@ func introduce(controller string, workers int) {
 	}
 }
 
-// retire takes back what a controller that has ended has added to gauges.
+// retire subtracts the values of a controller that has ended from the gauges.
 func (c *Controller) retire(workers int) {
 	maxWorkers.WithLabelValues(c.name).Add(-float64(workers))
-	kindWatched.Delete(map[string]string{"controller": c.name}) // UpdateMetrics sets it again for others of this name
+	kindWatched.Delete(map[string]string{"controller": c.name}) // UpdateMetrics restores it while another one runs
 	for _, state := range unfinished {
 		oldestUnready.Delete(map[string]string{"controller": c.name, "state": state})
 	}

@@ -18,7 +18,7 @@ type Phased interface {
 	StatusPhase() string
 }
 
-// The values of the label state: the states of an object as docs/status.md has them, and two more.
+// The values of the label state: the states of an object in docs/status.md, and paused and deleting.
 const (
 	stateReady       = "ready"
 	stateProgressing = "progressing"
@@ -33,10 +33,10 @@ const (
 var unfinished = []string{stateProgressing, stateDegraded, stateDeleting}
 
 const (
-	// maxSeries limits the series of windlass_objects of a kind. Phases and reasons are identifiers of the operator, but
-	// a client with the right to write a status could write any others.
+	// maxSeries limits the series of windlass_objects of a kind. Phases and reasons are identifiers of the operator, but a
+	// client with the right to write a status could write any number of others.
 	maxSeries = 64
-	// other is the phase and the reason in all further series.
+	// other is the phase and the reason of objects beyond maxSeries.
 	other = "Other"
 )
 
@@ -52,7 +52,7 @@ type objectLabels struct {
 type objectMetrics struct {
 	kind  string // the label controller
 	clock clock.PassiveClock
-	// finalizer is Kind.Finalizer.
+	// finalizer is the name of Kind.Finalizer.
 	finalizer string
 	// expected is Kind.Expected.
 	expected func(Object) (from time.Time, ok bool)
@@ -60,7 +60,7 @@ type objectMetrics struct {
 	mu      sync.Mutex
 	counts  map[objectLabels]int
 	unready map[Key]unready
-	// retired says that the controller has ended, so that no objects are counted any more.
+	// retired is true after the controller has ended. Objects are then not counted any more.
 	retired bool
 }
 
@@ -81,7 +81,7 @@ func newObjectMetrics(
 	}
 }
 
-// stateOf returns the state that the conditions of an object say. The conditions of a former generation say nothing.
+// stateOf returns the state of an object according to its conditions. It ignores conditions of a previous generation.
 func stateOf(obj Object) string {
 	is := func(kind string) bool { return conditions.IsTrue(*obj.StatusConditions(), kind) }
 	switch {
@@ -125,7 +125,7 @@ func (m *objectMetrics) OnAdd(obj any, isInInitialList bool) {
 	case !isInInitialList:
 		changed = m.clock.Now()
 	case object.GetGeneration() == 1:
-		changed = object.GetCreationTimestamp().Time // the spec has not changed since
+		changed = object.GetCreationTimestamp().Time // the spec is the spec of the creation
 	}
 	m.remember(object, changed)
 }
@@ -160,7 +160,7 @@ func (m *objectMetrics) OnDelete(obj any) {
 	delete(m.unready, cache.MetaObjectToName(object))
 }
 
-// move counts that an object has other labels. The zero value is for an object that does not exist.
+// move counts a change of the labels of an object. The zero value stands for an object that does not exist.
 func (m *objectMetrics) move(from, to objectLabels) {
 	if from == to || m.retired {
 		return
@@ -237,7 +237,7 @@ func (m *objectMetrics) ages() map[string]time.Duration {
 	return ages
 }
 
-// retire takes back what was counted.
+// retire subtracts the counted objects from the metrics.
 func (m *objectMetrics) retire() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

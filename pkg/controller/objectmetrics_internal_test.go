@@ -194,7 +194,7 @@ func TestAgeOfOldestUnreadyObject(t *testing.T) {
 	if got := y.ages(); len(got) != 0 {
 		t.Errorf("a Ready object and an object that waits for its user have the ages %v", got)
 	}
-	edited := changed(ready) // Ready is still True, for the former spec
+	edited := changed(ready) // Ready is still True, for the previous spec
 	y.OnUpdate(ready, edited)
 	y.after(15 * time.Minute)
 	annotated := *edited

@@ -11,32 +11,30 @@ import (
 type Outcome string
 
 const (
-	// OutcomeSuccess is Result{} without an error: the backoff is reset, and the next reconcile
-	// starts with an event.
+	// OutcomeSuccess is Result{} without an error: the backoff is reset, and the next event starts the next reconcile.
 	OutcomeSuccess Outcome = "success"
-	// OutcomeRequeueAfter is a Result with RequeueAfter and no error: the backoff is reset, and the
-	// next reconcile starts after that time. With Check, it waits in the background lane.
+	// OutcomeRequeueAfter is a Result with RequeueAfter and no error: the backoff is reset, and the next reconcile starts
+	// after that time. With Check, the next reconcile waits in the background lane.
 	OutcomeRequeueAfter Outcome = "requeue_after"
-	// OutcomeError is any error that has no outcome of its own, or a panic, which is recovered: it is logged, sets
-	// Ready=False and is retried with a backoff per key of 1 s, 2 s, 4 s … 5 min.
+	// OutcomeError is an error without an outcome of its own, or a panic that was recovered. The error is logged, sets
+	// Ready=False, and is retried with a backoff per key of 1 s, 2 s, 4 s … 5 min.
 	OutcomeError Outcome = "error"
-	// OutcomeConflict is an outdated cache: the API server rejected a write with 409, because the object had changed, or
-	// the reconcile was not started, because the cache lacks a write of this process. It is retried after 5 ms,
-	// 10 ms … 1 s. The status is not written.
+	// OutcomeConflict means that the cache is outdated: the API server rejected a write with 409, or the reconcile was not
+	// started because the cache lacks a write of this process. The reconcile is retried after 5 ms, 10 ms … 1 s. The
+	// status is not written.
 	OutcomeConflict Outcome = "conflict"
-	// OutcomePostponed is a reconcile that says nothing about its object. The status is not written. An error of
-	// Postpone, and an object that has used up its budget of writes, are retried after some time. A write into a
+	// OutcomePostponed is a reconcile that says nothing about its object, so the status is not written. An error of
+	// Postpone is retried after its time. The engine postpones an object that has used up its write budget. A write into a
 	// namespace that is being deleted, and a reconcile that the end of the process interrupted, are retried like
 	// OutcomeError.
 	OutcomePostponed Outcome = "postponed"
-	// OutcomeWait is an error of WaitFor: it sets Ready=False and is retried after the
-	// given time, and when something changes.
+	// OutcomeWait is an error of WaitFor. It sets Ready=False, and is retried after the given time or as soon as something
+	// changes.
 	OutcomeWait Outcome = "wait"
-	// OutcomeDegraded is a problem that a user has to solve: it sets Degraded=True, and is retried when something
-	// changes. An error of Stalled also sets Stalled=True, unless Unstalled wraps it, and is also retried after its
-	// time. A write that the API server rejected with 422 is also retried after 5 minutes.
-	// An Unreadable object is Stalled, and is logged once; an object that exceeds the cache budget of its namespace is
-	// also retried each minute.
+	// OutcomeDegraded is a problem that a user has to solve. It sets Degraded=True, and is retried when something changes.
+	// An error of Stalled also sets Stalled=True, unless Unstalled wraps the error, and is also retried after its time. A
+	// write that the API server rejected with 422 is also retried after 5 minutes. An Unreadable object is Stalled, and is
+	// logged once. An object that exceeds the cache budget of its namespace is also retried each minute.
 	OutcomeDegraded Outcome = "degraded"
 )
 
@@ -63,10 +61,10 @@ type outcome struct {
 	lane  Lane
 	// err is set if the reconcile failed in a way that is logged and counted.
 	err error
-	// quiet is true if the outcome says nothing about the object. Its status is then not written.
+	// quiet is true if the outcome says nothing about the object, so that the status is not written.
 	quiet bool
-	// reason and message are the reason and message of Ready=False and, if degraded or stalled is set, of
-	// Degraded=True and Stalled=True. Without a reason, the conditions that the kind set stay.
+	// reason and message are those of the conditions Ready=False and, if degraded or stalled is set, Degraded=True and
+	// Stalled=True. If reason is empty, the outcome changes no condition.
 	reason, message   string
 	degraded, stalled bool
 	// warn is true if the Event of the transition is a Warning although the outcome is no error.
@@ -97,7 +95,7 @@ func (o outcome) setConditions(obj Object) {
 	list := obj.StatusConditions()
 	conditions.False(list, conditions.Ready, o.reason, o.message)
 	if obj.GetDeletionTimestamp() != nil {
-		conditions.True(list, conditions.Progressing, o.reason, o.message) // towards its removal
+		conditions.True(list, conditions.Progressing, o.reason, o.message) // towards the removal of the object
 	}
 	if o.degraded {
 		conditions.True(list, conditions.Degraded, o.reason, o.message)

@@ -12,15 +12,15 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// PausedAnnotation with the value "true" pauses an object: the operator writes neither its finalizers nor the objects
-// that it owns. In its status, the operator sets only conditions: see Pipeline.pause. The operator continues when the
+// PausedAnnotation with the value "true" pauses an object: the operator writes neither the finalizers nor the children
+// of the object. In the status, the operator sets only conditions: see Pipeline.pause. The operator continues when the
 // annotation is removed.
 const PausedAnnotation = AnnotationDomain + "/paused"
 
 func isPaused(obj metav1.Object) bool { return obj.GetAnnotations()[PausedAnnotation] == "true" }
 
-// pause adds the condition Paused to the status of a paused object. observedGeneration and the other conditions stay,
-// except that Ready says why a deletion waits, and why an object that was never reconciled has no other status.
+// pause adds the condition Paused to the status of a paused object. If the object is being deleted or was never
+// reconciled, pause also sets Ready, to say why nothing happens. observedGeneration and the other conditions stay.
 func (p *Pipeline[T]) pause(ctx context.Context, key Key, cached T) error {
 	klog.FromContext(ctx).V(2).Info("Paused", "annotation", PausedAnnotation)
 	if UnreadableIn(cached) != nil {

@@ -37,7 +37,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			pending, err := p.release(ctx, key)
-			if !pending { // otherwise, another call follows, which needs the writes in the Tracker
+			if !pending { // a call that follows needs the Tracker
 				p.Tracker.Forget(key)
 			}
 			return Result{}, err
@@ -47,7 +47,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	p.Tracker.begin(key, cached.GetResourceVersion())
 	defer p.end(key)
 	if cached.GetDeletionTimestamp() != nil {
-		if _, err := p.release(ctx, key); err != nil { // also of a paused object, whose deletion may wait for its children
+		if _, err := p.release(ctx, key); err != nil { // a paused object may wait for its children
 			return Result{}, err
 		}
 	}
@@ -55,7 +55,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 		return Result{}, p.pause(ctx, key, cached)
 	}
 	if cached.GetDeletionTimestamp() != nil {
-		return p.finalize(ctx, key, cached) // without a budget, so that no deletion is delayed
+		return p.finalize(ctx, key, cached) // the write budget delays no deletion
 	}
 	if wait := p.Tracker.writeBudget.wait(key, p.Clock.Now()); wait > 0 {
 		return Result{}, Postpone(wait)
@@ -70,7 +70,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	return p.reconcile(ctx, key, current)
 }
 
-// end ends a reconcile. A reconcile that sent a write counts against the budget of its object.
+// end records the end of a reconcile. A reconcile that sent a write counts against the write budget of its object.
 func (p *Pipeline[T]) end(key Key) {
 	if p.Tracker.end(key) {
 		p.Tracker.writeBudget.spend(key, p.Clock.Now())
@@ -95,9 +95,9 @@ func (p *Pipeline[T]) recheck() Result {
 	return Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), Check: true}
 }
 
-// call calls a function of the kind with a copy of current, and writes the status of the copy. It returns the result of
-// the function or, if the write fails, the error of the write. If the error of the function is retried with a backoff
-// anyway, it returns that error.
+// call calls a function of the kind with a copy of current, and writes the status of the copy. It returns the result
+// and the error of the function. If the write of the status fails, call returns the error of the write. There is one
+// exception: an error of the function that is retried with a backoff, because that retry writes the status, too.
 func (p *Pipeline[T]) call(
 	ctx context.Context, key Key, current T, function func(context.Context, T) (Result, error),
 ) (Result, error) {
@@ -123,8 +123,8 @@ func (p *Pipeline[T]) call(
 	return Result{}, statusErr
 }
 
-// writeStatus writes the status in one request if it has changed. It then records an Event if Ready has
-// changed. It does nothing after a quiet outcome, or if the status cannot be read.
+// writeStatus writes the status in one request if the status has changed, and then calls announce. It does nothing
+// after a quiet outcome, or if the status of the cached object was lost.
 func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, o outcome) error {
 	if why := UnreadableIn(obj); o.quiet || why != nil && why.StatusLost {
 		return nil
@@ -143,7 +143,7 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	return nil
 }
 
-// sendStatus writes the status of obj in one request.
+// sendStatus writes the status of obj in one request. It returns AwaitDeletion if the object does not exist.
 func (p *Pipeline[T]) sendStatus(ctx context.Context, key Key, obj T) error {
 	p.Tracker.Sends(key)
 	updated, err := p.Client(key.Namespace).UpdateStatus(ctx, obj, metav1.UpdateOptions{})
@@ -158,10 +158,10 @@ func (p *Pipeline[T]) sendStatus(ctx context.Context, key Key, obj T) error {
 	return nil
 }
 
-// announce records an Event if the status or reason of Ready has changed. Otherwise it records an Event if the
-// object has become Degraded, or is Degraded for another reason. For example, a failing component makes a Platform
-// Degraded, but the reason of its condition Ready stays the same. The Event is a Warning if warn is true or the
-// object is Degraded.
+// announce records an Event if the status or reason of Ready has changed. Otherwise it records an Event if the object
+// has become Degraded, or if the reason of Degraded has changed. For example, a failing component makes a Platform
+// Degraded, but the reason of its condition Ready stays the same. The Event is a Warning if warn is true or the object
+// is Degraded.
 func (p *Pipeline[T]) announce(before, obj T, warn bool) {
 	degraded := conditions.IsTrue(*obj.StatusConditions(), conditions.Degraded)
 	note := transition(before, obj, conditions.Ready)

@@ -18,8 +18,8 @@ const (
 	// Background is for initial lists, resyncs, periodic checks, status changes by other clients, and
 	// retries after most errors.
 	Background Lane = iota
-	// Urgent is for changes, including spec changes that no process has reconciled yet, for a
-	// RequeueAfter without Check, and for retries of AddQuickly. Workers take urgent keys first.
+	// Urgent is for changes, for a RequeueAfter without Check, and for retries of AddQuickly. Changes include spec changes
+	// that happened while no process reconciled the object. Workers take urgent keys first.
 	Urgent
 )
 
@@ -31,8 +31,8 @@ func (l Lane) String() string {
 	return "background"
 }
 
-// The first and the longest backoff of a key: backoffBase and backoffLimit after outcomes such as
-// OutcomeError, and quickBase and quickLimit after OutcomeConflict.
+// The backoff of a key starts at backoffBase and grows to backoffLimit after outcomes such as OutcomeError. After
+// OutcomeConflict, the backoff starts at quickBase and grows to quickLimit.
 const (
 	backoffBase  = time.Second
 	backoffLimit = 5 * time.Minute
@@ -41,11 +41,12 @@ const (
 )
 
 // gaugeInterval is how often a Queue updates its metrics that grow with time: workqueue_unfinished_work_seconds and
-// workqueue_longest_running_processor_seconds. By default, client-go updates them every 500 ms, which keeps an idle
-// process from resting.
+// workqueue_longest_running_processor_seconds. By default, client-go updates them every 500 ms, which wakes an idle
+// process twice a second.
 const gaugeInterval = 10 * time.Second
 
-// gaugeClock is the clock of a queue of keys. Its only ticker updates these metrics, so gaugeClock makes it slower.
+// gaugeClock is the clock of a queue of keys. The queue uses a ticker only to update these metrics, so gaugeClock makes
+// the ticker slower.
 type gaugeClock struct{ clock.WithTicker }
 
 // NewTicker implements clock.WithTicker.
@@ -73,8 +74,8 @@ type timer struct {
 	lane Lane
 }
 
-// NewQueue returns an empty queue. name is the label name of its metrics workqueue_*, and the label controller of
-// windlass_queue_wait_seconds.
+// NewQueue returns an empty queue. name is the value of the label name of the metrics workqueue_*, and of the label
+// controller of windlass_queue_wait_seconds.
 func NewQueue(name string, clk clock.WithTicker) *Queue {
 	q := &Queue{
 		lanes: newLanes(clk, func(lane Lane, waited time.Duration) {
@@ -137,8 +138,8 @@ func (q *Queue) Done(key Key) {
 // Len returns the number of keys that wait for a worker.
 func (q *Queue) Len() int { return q.keys.Len() }
 
-// ShutDown makes the queue ignore new keys, and stops the timers. The delaying queue of the timers calls ShutDown of
-// due, which shuts down the queue of keys. Get returns the keys that are left, and then reports shutdown.
+// ShutDown makes the queue ignore new keys, and stops the timers. Get returns the keys that are left, and then reports
+// shutdown. The delaying queue of the timers calls due.ShutDown, which shuts down the queue of keys.
 func (q *Queue) ShutDown() { q.timers.ShutDown() }
 
 // due adapts the queue of keys to the delaying queue, which calls only Add, ShutDown and ShuttingDown.

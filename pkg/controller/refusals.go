@@ -9,10 +9,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Refusals remembers the requests that the API server refused, so that no event causes another attempt before it is
-// due. Kinds use it for each part of an object that they write separately, for example for a component of a Platform. A
-// value of type I is the input of an attempt, such as the generation of the object. An attempt with another input is
-// not delayed. A restart loses the refusals: the new process sends each refused request once more.
+// Refusals remembers the requests that the API server rejected, so that no event causes another attempt before it is
+// due. A kind uses Refusals for each part of an object that the kind writes separately, for example for each component
+// of a Platform. A value of type I is the input of an attempt, such as the generation of the object. An attempt with
+// another input is not delayed. A restart loses the refusals: the new process sends each rejected request once more.
 type Refusals[I comparable] struct {
 	clock clock.PassiveClock
 
@@ -21,7 +21,7 @@ type Refusals[I comparable] struct {
 	pruned time.Time // when outdated refusals were last dropped
 }
 
-// Refusal is one refused request.
+// Refusal is one rejected request.
 type Refusal struct {
 	// Err is the error of the API server.
 	Err error
@@ -39,7 +39,7 @@ type refusal[I comparable] struct {
 	Refusal
 	input     I
 	first     time.Time
-	forgotten time.Time // a refusal after this time counts as the first again
+	forgotten time.Time // a refusal after this time counts as the first one
 }
 
 // NewRefusals returns Refusals that remember nothing yet.
@@ -47,8 +47,8 @@ func NewRefusals[I comparable](clk clock.PassiveClock) *Refusals[I] {
 	return &Refusals[I]{clock: clk, last: map[refusalKey]refusal[I]{}}
 }
 
-// Note records that an attempt for a part of an object was refused. The next attempt is due after a delay
-// as long as the time since the first refusal, but at least shortest and at most longest.
+// Note records that the API server rejected an attempt for a part of an object. The delay until the next attempt is the
+// time since the first refusal, but at least shortest and at most longest.
 func (r *Refusals[I]) Note(object types.UID, part string, input I, err error, shortest, longest time.Duration) Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,8 +65,8 @@ func (r *Refusals[I]) Note(object types.UID, part string, input I, err error, sh
 	return last.Refusal
 }
 
-// Recent returns the refusal of an attempt for a part of an object. found is false if the attempt was
-// not refused, or is due again. Recent forgets the refusal of an attempt with another input for this part.
+// Recent returns the refusal of an attempt for a part of an object. found is false if no attempt with this input was
+// rejected, or if the next attempt is due. Recent forgets the refusal of an attempt with another input for this part.
 func (r *Refusals[I]) Recent(object types.UID, part string, input I) (last Refusal, found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

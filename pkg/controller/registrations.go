@@ -6,8 +6,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// registrations are the handlers of some controllers, with one registration for each informer. The key is the store of
-// the informer, because Informer of a generated factory returns the same informer in another wrapper with each call.
+// registrations has one registration for each informer that a set of controllers watches. The key is the store of the
+// informer, because each call of Informer of a generated factory returns the same informer in another wrapper.
 type registrations map[cache.Store]registration
 
 type registration struct {
@@ -16,7 +16,7 @@ type registration struct {
 	handle   cache.ResourceEventHandlerRegistration // nil until the handlers are registered
 }
 
-// wrapper returns the handler that is registered with an informer in place of another handler.
+// wrapper returns the handler to register with an informer in place of the given handler.
 type wrapper func(cache.SharedInformer, cache.ResourceEventHandler) cache.ResourceEventHandler
 
 // register registers the handlers of the controllers. If wrap is not nil, register passes each handler to wrap, and
@@ -44,7 +44,7 @@ func register(controllers []*Controller, wrap wrapper) (registrations, error) {
 }
 
 // synced returns checkers that are done once the handlers of a controller have received an event for every object of
-// the initial lists. optional includes the optional watches.
+// the initial lists. If optional is true, the result includes the checkers of optional watches.
 func (all registrations) synced(c *Controller, optional bool) (synced []cache.DoneChecker) {
 	for _, w := range c.watches {
 		if !w.optional || optional {

@@ -20,25 +20,24 @@ type Result struct {
 	Check bool
 }
 
-// Soon is the time of Continue, and of a WaitFor that only waits until the status of the object is stored.
+// Soon is the delay of Continue, and of a WaitFor that waits only until the status of the object is stored. It is 5 ms.
 const Soon = quickBase
 
-// Continue returns the Result of a reconcile that goes on once the status of the object is stored. The key is queued
-// again after 5 ms. While the cache lacks the status, Tracker.Observed fails, and the key is queued again quickly.
-// Without Continue, the next reconcile would not start, because the event of a status that this process wrote adds no
-// key.
+// Continue returns the Result of a reconcile that must continue once the status of the object is stored. The key is
+// queued again after 5 ms, and then with a growing delay while the cache lacks the status. Without Continue, no
+// reconcile would follow, because the event of a status that this process wrote adds no key.
 func Continue() Result { return Result{RequeueAfter: Soon} }
 
-// WaitFor returns the error of a reconcile that waits for a dependency, such as a Secret or a
-// server that is starting. It sets Ready to False with this reason and message. The next
-// reconcile starts after the given time, if that is positive, or as soon as a watched dependency
-// changes. With Soon, it starts like after Continue.
+// WaitFor returns the error of a reconcile that waits for a dependency, such as a Secret or a server that is starting.
+// The error sets Ready to False with this reason and message. The next reconcile starts as soon as a watched dependency
+// changes. If after is positive, the next reconcile starts after this time at the latest. If after is Soon, the next
+// reconcile starts as after Continue.
 func WaitFor(reason, message string, after time.Duration) error {
 	return &waitError{reason: reason, message: message, after: after}
 }
 
-// Warn marks an error of WaitFor as a problem that a user should look at: the Event of the transition is a Warning. If
-// the object is being deleted, it becomes Degraded; otherwise, its conditions do not change.
+// Warn marks an error of WaitFor as a problem that a user should look at: the Event of the transition is a Warning. An
+// object that is being deleted also becomes Degraded. The conditions of other objects do not change.
 func Warn(err error) error {
 	if err == nil {
 		return nil
@@ -109,7 +108,7 @@ func WithReason(reason string, err error) error {
 	return &reasonError{wrapped{err}, reason}
 }
 
-// ReasonError is the reason of an error without one.
+// ReasonError is the default reason of an error.
 const ReasonError = "ReconcileError"
 
 // maxReason is how many bytes the reason of an Event may have (k8s.io/kubernetes,

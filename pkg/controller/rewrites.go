@@ -1,15 +1,15 @@
 package controller
 
-// rewrite is an object in which the API server keeps other values than those that a reconcile wrote. The reconcile does
-// not write the same values again and again.
+// rewrite is an object in which the API server keeps values other than the values that a reconcile wrote. A reconcile
+// does not write the same values to such an object again.
 type rewrite struct {
 	token uint64
 	note  Note
 }
 
-// RecordRewrite records that the API server keeps other values in an object than those that a reconcile of key wrote.
-// name is unique among the objects of the key. token identifies the written values and the kept values. note becomes a
-// Warning of the object of the key, unless the last RecordRewrite for name had the same note.
+// RecordRewrite records that the API server keeps values in an object other than the values that a reconcile of key
+// wrote. name is unique among the objects of the key. token identifies the written values and the kept values. note
+// becomes a Warning Event of the object of the key, unless the last RecordRewrite for name had the same note.
 func (t *Tracker) RecordRewrite(key Key, name string, token uint64, note Note) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -31,7 +31,7 @@ func (t *Tracker) IsRewrite(key Key, name string, token uint64) bool {
 	return found && last.token == token
 }
 
-// ForgetRewrite forgets an object whose values are the written ones.
+// ForgetRewrite forgets an object that has the written values.
 func (t *Tracker) ForgetRewrite(key Key, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

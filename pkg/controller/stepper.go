@@ -22,7 +22,7 @@ type Step struct {
 }
 
 // Stepper runs the reconciles of a controller one at a time, in the goroutine of its caller. In contrast to
-// Controller.Run, it starts no workers and no timers: only events, and Add, queue a key. Package plan uses it.
+// Controller.Run, it starts no workers and no timers: only events and Add queue a key. Package plan uses a Stepper.
 type Stepper struct {
 	*Controller
 }

@@ -2,11 +2,13 @@ package controller
 
 import "k8s.io/apimachinery/pkg/types"
 
-// Deleted records that a reconcile of key has deleted an object, or removed the finalizer that held
-// it. name is unique among the objects of the key. Only the last object of a name is remembered.
+// Deleted records that a reconcile of key has deleted an object, or removed the finalizer of the operator from an
+// object that is being deleted. name is unique among the objects of the key. The Tracker remembers only the last object
+// of each name.
 //
-// The deletion has no resource version to wait for: the response to a DELETE has none, and the response to
-// a patch that removes the last finalizer has the version from before the patch.
+// The Tracker cannot wait until a cache has observed the deletion, because no response has the resource version of the
+// deletion. The response to a DELETE has no version. The response to a patch that removes the last finalizer has the
+// version from before the patch.
 func (t *Tracker) Deleted(key Key, name string, object types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -18,7 +20,7 @@ func (t *Tracker) Deleted(key Key, name string, object types.UID) {
 	k.deleted[name] = object
 }
 
-// IsDeleted reports whether Deleted was called for the object, which a cache may still have.
+// IsDeleted reports whether Deleted was called for an object. A cache may still have this object.
 func (t *Tracker) IsDeleted(key Key, name string, object types.UID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -30,7 +30,7 @@ type toyServer struct {
 	mu       sync.Mutex
 	revision int
 	stored   map[controller.Key]*Toy
-	writes   []string // the writes of the engine, refused or not
+	writes   []string // the writes of the engine, including rejected writes
 	refusal  error    // if it is set, the next write is not applied and returns this error
 	lost     error    // if it is set, the next write is applied and returns this error
 }

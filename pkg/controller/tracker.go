@@ -10,16 +10,16 @@ import (
 //
 //   - writes that the caches have not observed yet, so that a process reads its own writes (writes.go),
 //   - objects that this process has deleted, which a cache may still have (tombstones.go),
-//   - objects in which the API server keeps other values than the written ones (rewrites.go),
+//   - objects in which the API server keeps values other than the written values (rewrites.go),
 //   - the reconcile in flight, so that a status that this process wrote causes no further reconcile (flights.go),
 //   - how many reconciles have sent a write (budget.go).
 //
-// Losing a Tracker at a restart costs only time, because reconciles find out everything again from the
-// API server. A Tracker is safe for concurrent use.
+// A restart loses the Tracker. This costs only time, because reconciles read everything again from the API server. A
+// Tracker is safe for concurrent use.
 type Tracker struct {
 	mu   sync.Mutex
 	keys map[Key]*tracked
-	// writeBudget limits how often a key may be reconciled by reconciles that send a write.
+	// writeBudget limits how often reconciles of a key may send a write.
 	writeBudget *budget[Key]
 }
 
@@ -29,7 +29,7 @@ type tracked struct {
 	writes map[Store]write
 	// deleted are the objects that this process has deleted, by name.
 	deleted map[string]types.UID
-	// rewrites are the objects in which the API server keeps other values than the written ones, by name.
+	// rewrites are the objects in which the API server keeps values other than the written values, by name.
 	rewrites map[string]rewrite
 	// warnings are the Events to record at the end of the reconcile.
 	warnings []Note

@@ -3,13 +3,13 @@ package controller
 import "container/list"
 
 // turns holds values of tenants. Tenants take turns, and the values of each tenant are in the order of their arrival. A
-// tenant that adds thousands of values does not delay the values of others.
+// tenant that adds thousands of values does not delay the values of other tenants.
 type turns[V any] struct {
 	order list.List // of *line, in the order of their turns; each has at least one value
 	lines map[tenant]*line
 }
 
-// tenant is one of the parties that share something: all objects of a namespace, or one cluster-scoped object.
+// tenant identifies all objects of a namespace, or one cluster-scoped object. Tenants share workers and queues.
 type tenant Key
 
 func tenantOf(key Key) tenant {
@@ -56,10 +56,9 @@ func (t *turns[V]) remove(p place) {
 	}
 }
 
-// take removes and returns the first value of the tenant with the fewest workers. If several tenants have
-// the fewest workers, take chooses the tenant whose turn is next. The chosen tenant goes to the end of
-// the order. take stops at the first tenant without a worker, so it looks at no more tenants than there
-// are workers, plus one.
+// take removes and returns the first value of the tenant with the fewest workers. If several tenants have the fewest
+// workers, take chooses the first of these tenants in the order. The chosen tenant goes to the end of the order. The
+// search stops at a tenant without a worker, so it takes at most one step more than there are workers.
 func (t *turns[V]) take(workers func(tenant) int) V {
 	var next *line
 	for turn := t.order.Front(); turn != nil; turn = turn.Next() {
@@ -77,8 +76,8 @@ func (t *turns[V]) take(workers func(tenant) int) V {
 	return first.Value.(V)
 }
 
-// dropNewest removes the newest value of the tenant with the most values. If several tenants have the most values, the
-// tenant whose (the parameter) comes first.
+// dropNewest removes the newest value of the tenant with the most values. If several tenants have the most values,
+// dropNewest prefers the given tenant. That tenant must have a value.
 func (t *turns[V]) dropNewest(whose tenant) {
 	longest := t.lines[whose]
 	for _, l := range t.lines {

@@ -19,7 +19,7 @@ import (
 // says why, and it can be deleted.
 type Unreadable struct {
 	lenient.Mark
-	// Message is a sentence that says what cannot be read, or names the limit, and says what to do.
+	// Message says what cannot be read or which limit is exceeded, and what to do.
 	Message string
 }
 
@@ -60,8 +60,8 @@ func (r Room) roomAgain(obj metav1.Object, why *Unreadable) *Unreadable {
 	return &again
 }
 
-// reportUnreadable writes to the status of an object why it is not reconciled, and logs the reason unless the status
-// has it already.
+// reportUnreadable writes to the status why an object is not reconciled. It also logs the reason, unless the status
+// already has it.
 func (p *Pipeline[T]) reportUnreadable(ctx context.Context, key Key, cached T, why *Unreadable) (Result, error) {
 	why = p.Room.roomAgain(cached, why)
 	said := conditions.Find(*cached.StatusConditions(), conditions.Ready)
@@ -73,8 +73,8 @@ func (p *Pipeline[T]) reportUnreadable(ctx context.Context, key Key, cached T, w
 }
 
 // readable returns the object to pass to Finalize: cached or, if a limit kept its spec out of the cache, the object
-// from the API server. ok is false if the spec cannot be read at all. The caller then removes the finalizer without a
-// call of Finalize.
+// from the API server. ok is false if the spec cannot be read at all. The caller then removes the finalizer without
+// calling Finalize.
 func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, ok bool, err error) {
 	why := UnreadableIn(cached)
 	if why == nil {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// failureWindow is how long a kind counts as not watched after its last failed list or watch. A reflector
-	// retries at least once a minute (client-go/tools/cache/reflector.go), and reports no success.
+	// failureWindow is how long a kind counts as not watched after its last failed list or watch. A reflector retries at
+	// least once a minute (client-go/tools/cache/reflector.go), and does not report when a retry succeeds.
 	failureWindow = 2 * time.Minute
 	// failureLogInterval is the time between two log lines about a kind that cannot be watched.
 	failureLogInterval = time.Minute
@@ -22,7 +22,7 @@ const (
 // failures remembers the last failed list or watch of a kind's own objects.
 type failures struct {
 	clock clock.PassiveClock
-	// handle is what client-go does with a failure: it logs it.
+	// handle is the default handler of client-go, which logs a failure.
 	handle cache.WatchErrorHandlerWithContext
 
 	mu           sync.Mutex
@@ -33,8 +33,8 @@ func newFailures(clock clock.PassiveClock) *failures {
 	return &failures{clock: clock, handle: cache.DefaultWatchErrorHandler}
 }
 
-// observe records the failures of an informer that has not started yet, in addition to what client-go does with
-// them. It logs at most one line per failureLogInterval.
+// observe makes an informer report failed lists and watches to f. In addition to the log lines of client-go, observe
+// logs at most one line per failureLogInterval. It returns an error if the informer has started.
 func (f *failures) observe(name string, informer cache.SharedInformer) error {
 	return informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		f.handle(ctx, r, err)
@@ -46,8 +46,8 @@ func (f *failures) observe(name string, informer cache.SharedInformer) error {
 	})
 }
 
-// note records a failure, and reports whether it is to be logged. A watch that only has to begin again is not a
-// failure.
+// note records a failure, and reports whether to log it. An expired resource version is not a failure, because the
+// reflector then lists again.
 func (f *failures) note(err error) bool {
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return false

@@ -14,9 +14,9 @@ type Store interface {
 	LastStoreSyncResourceVersion() string
 }
 
-// write is the newest write of a reconcile to a type, until the store of the type has observed it. A process reads its
-// own writes: a reconcile right after a write could otherwise use outdated objects, and create a second Pod or revert a
-// status. (Kubernetes does the same in k8s.io/kubernetes/pkg/controller/util/consistency.)
+// write is the newest write of a reconcile to a type, until the store of the type has observed the write. No reconcile
+// of the key starts before that: a reconcile with outdated objects could create a second Pod or revert a status.
+// (Kubernetes does the same in k8s.io/kubernetes/pkg/controller/util/consistency.)
 //
 // A write also counts as observed if its version is not a number, or if the version of the store went
 // back, for example because the API server was restored from a backup.
@@ -30,8 +30,8 @@ type write struct {
 // write of this process.
 var errBehind = errors.New("the cache is outdated")
 
-// Wrote records a write, so that Observed returns an error until store has observed it: a reconcile of
-// key wrote an object of this kind, which store caches, and the response had this resource version.
+// Wrote records a write, so that Observed returns an error until store has observed the write. A reconcile of key wrote
+// an object of this kind, and the response had this resource version. store caches the objects of the kind.
 func (t *Tracker) Wrote(key Key, kind string, store Store, version string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

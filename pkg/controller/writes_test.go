@@ -98,7 +98,7 @@ func TestTrackerObservesWrites(t *testing.T) {
 	}
 }
 
-// TestTrackerForgetsObservedWrite is about a store whose version went back after it had observed the write.
+// TestTrackerForgetsObservedWrite uses a store whose version goes back after the store has observed the write.
 func TestTrackerForgetsObservedWrite(t *testing.T) {
 	var toys controllertest.Store
 	toys.Set("100")

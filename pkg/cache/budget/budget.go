@@ -35,7 +35,7 @@ type used struct {
 	objects map[types.UID]charge
 }
 
-// charge is the size of the newest version of an object. Each charge has its own number.
+// charge is the size of the newest version of an object. number distinguishes successive charges of the object.
 type charge struct {
 	size   int
 	number uint64

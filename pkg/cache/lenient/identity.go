@@ -13,9 +13,9 @@ import (
 // maxError limits the error of a decoder in a Mark, in bytes.
 const maxError = 256
 
-// identity decodes the metadata and the status of an object, and marks the object as unreadable. Without the status,
-// the object can be decoded if the status is what cannot. identity returns cause, the error of the strict decoder, if
-// data is not an object of a known type.
+// identity decodes the metadata and the status of an object, and marks the object as unreadable. If the status cannot
+// be decoded, the object has no status. If data is not an object of a known type, identity returns cause, the error of
+// the strict decoder.
 func (d *decoder) identity(data []byte, defaults *schema.GroupVersionKind, into runtime.Object, cause error) (
 	runtime.Object, *schema.GroupVersionKind, error,
 ) {
@@ -56,7 +56,7 @@ func (d *decoder) identity(data []byte, defaults *schema.GroupVersionKind, into 
 	return nil, nil, cause
 }
 
-// isMetadata reports whether the metadata of an object can have a value in a field.
+// isMetadata reports whether the field name of ObjectMeta can hold value.
 func isMetadata(name string, value json.RawMessage) bool {
 	text, err := json.Marshal(map[string]json.RawMessage{name: value})
 	return err == nil && json.Unmarshal(text, &metav1.ObjectMeta{}) == nil

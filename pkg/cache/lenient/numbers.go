@@ -13,7 +13,7 @@ const (
 	maxExponent = 3  // digits
 )
 
-// Check returns an error unless data can be decoded into a T. No quantity in data can make it slow.
+// Check returns an error unless data can be decoded into a T. Check is fast for all quantities in data.
 func Check[T any](data []byte) error {
 	var typed T
 	fast, _ := withoutSlowNumbers(data)
@@ -50,8 +50,8 @@ func withoutSlowNumbers(data []byte) (fast []byte, found bool) {
 	return fast, found
 }
 
-// startsValue reports whether a JSON value, or the text of a string, begins after before. The digits in an image digest
-// or a UID are no number.
+// startsValue reports whether a JSON value, or the text of a string, begins after before. Digits in the middle of a
+// text, such as in an image digest or a UID, are not a number.
 func startsValue(before []byte) bool {
 	before = bytes.TrimRight(before, "+-")
 	return len(before) == 0 || bytes.ContainsAny(before[len(before)-1:], "\":,[ \t\r\n")

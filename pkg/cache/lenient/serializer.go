@@ -1,7 +1,7 @@
 // Package lenient decodes objects of Windlass' kinds. An object that its Go type cannot hold does not fail the list
 // or the watch: the decoder returns the metadata and the status of the object, with a Mark.
 //
-// The schemas of the CRDs reject such objects. The API server stores them while somebody has changed a CRD.
+// The schemas of the CRDs reject such objects. They can be stored only while somebody has changed a CRD.
 package lenient
 
 import (
@@ -49,7 +49,7 @@ func (d *decoder) Decode(data []byte, defaults *schema.GroupVersionKind, into ru
 	return obj, kind, nil
 }
 
-// decode decodes with the strict decoder. It ignores the values of into, because a decoder that fails leaves some.
+// decode decodes with the strict decoder. It first clears into, because a decoder that fails leaves values in into.
 func (d *decoder) decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (
 	runtime.Object, *schema.GroupVersionKind, error,
 ) {

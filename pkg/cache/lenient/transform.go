@@ -25,10 +25,10 @@ const (
 	maxAnnotation = 1 << 10 // bytes
 )
 
-// Transform returns a transform for informers. It removes managed fields, surplus owner references and, if domains are
-// given, the annotations whose names have other prefixes: they can be large, because kubectl apply stores a copy of the
-// object. If an object exceeds a limit of package budget, the transform also removes the spec and marks the object as
-// unreadable.
+// Transform returns a transform for informers. It removes managed fields and surplus owner references. If domains are
+// given, it also removes annotations of other domains, because they can be large: kubectl apply stores a copy of the
+// object in an annotation. If an object exceeds a limit of package budget, the transform removes the spec and marks the
+// object as unreadable.
 func Transform(limit *budget.Budget, domains ...string) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		object, err := meta.Accessor(obj)

@@ -54,10 +54,10 @@ func (p *Packers) of(obj any) *packer {
 // pack Secrets, because the dictionary would keep the data of deleted Secrets. It does not change objects
 // that do not implement Whole.
 //
-// If the operator did not create an object, or if the object exceeds a limit, only its identity is cached
-// (see Object.Unpack). groups are the API groups of the operator. Transform concludes that the operator
-// created an object if the API group of the object's controller is in groups or, for an object without a
-// controller, if the prefix of an annotation is.
+// If the operator did not create an object, or if the object exceeds a limit, only its identity is cached (see
+// Object.Unpack). groups are the API groups of the operator. An object counts as created by the operator if the API
+// group of its controller is in groups. An object without a controller counts if the prefix of one of its annotations
+// is in groups.
 func (p *Packers) Transform(limit *budget.Budget, groups ...string) cache.TransformFunc {
 	var transform cache.TransformFunc
 	transform = func(obj any) (any, error) {

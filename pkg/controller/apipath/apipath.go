@@ -12,7 +12,7 @@ import (
 // Path is the part of the API that a request is about. The paths are described in
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-uris.
 type Path struct {
-	// Resource has an empty Resource if the request is about no resource, as discovery.
+	// Resource.Resource is empty if the request is about no resource, for example for discovery.
 	Resource schema.GroupVersionResource
 	// Namespace is empty for a cluster-scoped object, and for all namespaces.
 	Namespace string
@@ -40,7 +40,8 @@ func Parse(path string) (p Path) {
 	}
 	p.Resource.Version = next()
 	p.Resource.Resource = next()
-	// A namespace is an object too: only with a resource after its name, it is the namespace of another object.
+	// namespaces/shop/pods is about the Pods in the namespace shop. namespaces/shop, namespaces/shop/status and
+	// namespaces/shop/finalize are about the namespace itself.
 	rest := parts[min(root+1, len(parts)):]
 	if p.Resource.Resource == "namespaces" && len(rest) > 1 && rest[1] != "status" && rest[1] != "finalize" {
 		p.Namespace = next()

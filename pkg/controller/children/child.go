@@ -41,8 +41,8 @@ type Scope interface {
 type Declaration[S Scope, C Object] struct {
 	// Resource gives access to the objects of the child's type.
 	Resource Resource[C]
-	// Suffix is what the name of the child has in addition to the name of its owner, for example "-settings". Children
-	// of one type have different suffixes.
+	// Suffix is the end of the name of the child, after the name of its owner, for example "-settings". Children of one
+	// type have different suffixes.
 	Suffix string
 	// Needs are the names of children that are declared before this one: see Step.
 	Needs []string
@@ -56,8 +56,8 @@ type Declaration[S Scope, C Object] struct {
 	Keep func(s S, desired, live C)
 	// Hold, if it is set, reports whether the child must not be changed for now.
 	Hold func(s S) bool
-	// Applied, if it is set, is called with the child after it was applied. It is not called if the child is held and
-	// missing, or is neither held nor desired.
+	// Applied, if it is set, is called with the child after it was applied, and with a live child that Hold keeps
+	// unchanged. It is not called for a child that is missing or that is not desired.
 	Applied func(s S, live C)
 	// Yielded are paths of fields that another controller may take over: see Type.
 	Yielded [][]string
@@ -93,8 +93,8 @@ func (d *Declaration[S, C]) Bind(tracker *controller.Tracker) Step[S] {
 	return step
 }
 
-// ownersByName returns the key of the owner that has a child with the name of an object. A child without an owner
-// reference, or an object that has its name, is found by its name.
+// ownersByName returns the key of the owner whose child would have the name of object. The owner of a child without an
+// owner reference, or of another object with the name of a child, can only be found by this name.
 func (d *Declaration[S, C]) ownersByName(object metav1.Object) []controller.Key {
 	name, ok := strings.CutSuffix(object.GetName(), d.Suffix)
 	if !ok || name == "" {

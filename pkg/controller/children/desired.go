@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// maxRecorded is the size in bytes up to which the record has a field of the spec, for example the Pod template. The
-// record of a larger field is its digest. The API server limits the annotations of an object to 256 KiB.
+// maxRecorded is the largest size in bytes of a field of the spec, for example of the Pod template, that a record
+// contains. Of a larger field, the record contains the digest. The API server limits the annotations of an object to
+// 256 KiB.
 const maxRecorded = 64 << 10
 
 // digestPrefix begins the digest of a field in a record.
@@ -61,9 +62,9 @@ func withDigests(spec json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// restoreDigests replaces the digests in original, which comes from a record. A field that is still desired gets its
-// desired value. Of another field only the digest is known, so the field gets its observed value: a merge then removes
-// everything in it that is not desired.
+// restoreDigests replaces the digests in original, which comes from a record. If the record of the desired state has
+// the same digest, the field gets its desired value. Of any other field only the digest is known, so the field gets its
+// observed value. A merge then removes everything in the field that is not desired.
 func (w desiredState[T]) restoreDigests(original, modified, current map[string]any) {
 	spec, _ := original["spec"].(map[string]any)
 	for field, value := range spec {

@@ -1,5 +1,5 @@
-// Package children writes the objects that a kind owns. It is the only package that does so, for built-in
-// types and custom resources. It handles these cases:
+// Package children writes the objects that a kind owns, of built-in types and custom resources. Only Pods are written
+// without this package. It handles these cases:
 //
 //	missing      POST. If an object that does not belong to this owner has the name, the error has the
 //	             reason NameConflict or Terminating, and that object is never changed.
@@ -9,17 +9,19 @@
 //	not desired  DELETE with a UID precondition, if the child belongs to this owner.
 //	released     one patch that removes the owner reference.
 //
-// The three-way merge compares the state that was desired last, which an annotation of the child records,
-// the desired state and the observed state. It repairs drift in fields that are desired, removes fields
-// that are no longer desired, and keeps fields that other clients set. The data of ConfigMaps and Secrets,
-// and the spec of custom resources, belong to the owner as a whole: the package compares them with the
-// observed values, and never records them.
+// The three-way merge compares the state that was desired last, which an annotation of the child records, the desired
+// state and the observed state. It repairs drift in fields that are desired, removes fields that are no longer desired,
+// and keeps fields that other clients set. The data of ConfigMaps and Secrets, and the spec of custom resources, belong
+// to the owner as a whole: the package compares these fields with the observed values, and never records them.
 //
-// The first patch is a strategic merge patch. It keeps list items of other clients. If it would lose or repeat a
-// desired item, if somebody renamed one, or if the API server rejects a field of the result, a JSON merge patch
-// follows, which replaces lists. If the API server rejects that result too, a JSON merge patch follows that replaces
-// the spec except for Yielded fields. A custom resource gets only the last patch, because the API server supports no
-// strategic merge patch of custom resources. A child that outlives its owner gets no second patch, because it has data.
+// The first patch is a strategic merge patch, which keeps list items of other clients. A JSON merge patch, which
+// replaces lists, takes its place in three cases: the first patch would lose or repeat a desired item, another client
+// has renamed a desired item, or the API server rejects a field of the result. If the API server rejects the second
+// result too, a JSON merge patch follows that replaces the spec except for Yielded fields.
+//
+// Some children get fewer patches. A custom resource gets only the last patch, because the API server supports no
+// strategic merge patch of custom resources. A child that outlives its owner gets no further patch after a rejection,
+// because it has data.
 //
 // Garbage collection deletes children with their owner, except children of a Type with Outlives.
 package children

@@ -35,8 +35,8 @@ func inOrder(err error) error {
 	return &apierrors.StatusError{ErrStatus: *status}
 }
 
-// rejectsField reports whether the API server rejected an object because of the value of a field. A
-// ValidatingAdmissionPolicy that denies a write answers with the same reason, but its causes name no field
+// rejectsField reports whether the API server rejected an object because of the value of a field. If a
+// ValidatingAdmissionPolicy denies a write, the error has the same reason, but its causes name no field
 // (k8s.io/apiserver/pkg/admission/plugin/policy/validating).
 func rejectsField(err error) bool {
 	var rejected *apierrors.StatusError

@@ -9,7 +9,7 @@ import (
 
 // holds reports whether an object has every desired field, and every desired list item exactly once. A strategic merge
 // can lose an item, because it finds the ports of a Service by their number alone: 53/UDP beside 53/TCP
-// (https://github.com/kubernetes/kubernetes/issues/39188). It leaves repeated items alone.
+// (https://github.com/kubernetes/kubernetes/issues/39188). It does not remove repeated items.
 func holds(schema strategicpatch.LookupPatchMeta, object, desired map[string]any) bool {
 	for field, want := range desired {
 		switch want := want.(type) {
@@ -57,9 +57,9 @@ func holdsItems(schema strategicpatch.LookupPatchMeta, key string, items, desire
 	return true
 }
 
-// renamed reports whether somebody gave an item of a list another key: observed lacks the item, which is desired and
-// which the child had before, and has another item with all its other fields. Only a merge that replaces the list
-// removes the other item. If it stayed, two containers of one Database could have the same volume.
+// renamed reports whether another client has changed the merge key of a list item. An item that is recorded and desired
+// is then missing in observed, and another item has all of its other fields. Only a merge that replaces the list
+// removes the renamed item. With both items, two containers of one Database could have the same volume.
 func renamed(schema strategicpatch.LookupPatchMeta, original, desired, observed map[string]any) bool {
 	for field, want := range desired {
 		switch want := want.(type) {

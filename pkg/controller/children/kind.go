@@ -25,12 +25,12 @@ type Kind[T controller.Object, S Scope] struct {
 	// Children are the children in the order in which they are applied. They have different names.
 	Children []Child[S]
 	// Finish sets the status, and returns the result of the reconcile. err is the error of Prepare, or of the children
-	// that could not be applied. If there is one, the conditions have it already.
+	// that could not be applied. If err is not nil, the conditions already report it.
 	Finish func(s S, err error) (controller.Result, error)
 }
 
-// Declare returns the declaration of the kind for the engine. It returns an error if the declaration is not complete,
-// if it has what Declare derives, or if the children cannot be applied in their order.
+// Declare returns the declaration of the kind for the engine. It returns an error if a required field is not set, if a
+// field is set that Declare derives, or if a child needs a child that is not declared before it.
 func (k Kind[T, S]) Declare() (declared controller.Kind[T], err error) {
 	declared = k.Kind
 	switch {

@@ -25,7 +25,7 @@ import (
 var (
 	errInvalid = apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "boat",
 		field.ErrorList{field.Invalid(field.NewPath("spec"), "white", "not allowed beside black")})
-	// errDenied is the answer of a ValidatingAdmissionPolicy.
+	// errDenied is the error of a write that a ValidatingAdmissionPolicy denies.
 	errDenied = &apierrors.StatusError{ErrStatus: metav1.Status{
 		Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity,
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "no ship without a name"}}},

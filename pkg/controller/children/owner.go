@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// conflictRecheck is how often an owner is reconciled while another object has the name of a child. That
+	// conflictRecheck is how often an owner is reconciled while another object has the name of a child, because that
 	// object is not watched.
 	conflictRecheck = 30 * time.Second
 	// recheck is how often an owner is reconciled while the object with the name of a child is being deleted.
@@ -28,11 +28,12 @@ type Owner struct {
 	controller.Object
 	// Kind is the API version and kind, which cached objects lack.
 	Kind schema.GroupVersionKind
-	// Live, if it is set, reads the owner from the API server. It is called before the owner reference
-	// of a child is restored, because an owner that is being deleted may have orphaned the child; before
-	// a child is created for an owner that was already reconciled, because garbage collection may be
-	// deleting the children; and before a child is created that outlives its owner. With
-	// sync.OnceValues, Live costs at most one request for each reconcile (as in k8s.io/kubernetes/pkg/controller,
+	// Live, if it is set, reads the owner from the API server, to confirm that the owner is not being deleted. Live is
+	// called before these writes:
+	//   - The owner reference of a child is restored. The deletion of the owner may have orphaned the child.
+	//   - A child is created for an owner that was already reconciled. Garbage collection may be deleting the children.
+	//   - A child is created that outlives its owner.
+	// With sync.OnceValues, Live costs at most one request for each reconcile (as in k8s.io/kubernetes/pkg/controller,
 	// BaseControllerRefManager.CanAdopt).
 	Live func() (metav1.Object, error)
 	// Confirm, if it is set, is called before an existing child is changed or deleted. An error
@@ -163,8 +164,8 @@ func recordedOwner(child metav1.Object) types.UID {
 	return ""
 }
 
-// Recorded returns the metadata in the record of a child: what its owner has set. It is empty if the record cannot be
-// read, and for an object without a record, which is no child.
+// Recorded returns the metadata that the owner of a child has set, from the record of the child. The metadata is empty
+// if the object has no record or the record cannot be read.
 func Recorded(child metav1.Object) metav1.Object {
 	var record metav1.PartialObjectMetadata
 	if err := json.Unmarshal([]byte(child.GetAnnotations()[RecordAnnotation]), &record); err != nil {

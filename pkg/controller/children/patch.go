@@ -42,8 +42,7 @@ func (t *Type[T]) first() merge {
 	return mergeItems
 }
 
-// last returns the last merge to try. A child that outlives its owner holds data: it gets no merge that keeps less than
-// the first.
+// last returns the last merge to try. A child that outlives its owner holds data, so no merge follows a rejected merge.
 func (t *Type[T]) last() merge {
 	if t.Outlives {
 		return mergeItems
@@ -51,7 +50,7 @@ func (t *Type[T]) last() merge {
 	return replaceSpec
 }
 
-// whole returns the fields that belong to the owner as a whole. Of these fields, the observed values count as the state
+// whole returns the fields that belong to the owner as a whole. The merge takes their observed values for the state
 // that was desired last.
 func (m merge) whole() []string {
 	if m == replaceSpec {
@@ -222,8 +221,8 @@ func removeInitContainers(original, modified, current map[string]any) {
 	}
 }
 
-// removeValues makes a merge remove the value that somebody gave to a variable that is desired without a value: neither
-// the record nor the desired state has the field.
+// removeValues makes a merge remove the value of an environment variable that is desired without a value. Another
+// client gave the variable this value, so neither the record nor the desired state has it.
 func removeValues(original, modified, current map[string]any) {
 	containers := append(slices.Clone(podSpec), "containers")
 	wanted, _, _ := unstructured.NestedSlice(modified, containers...)
@@ -244,7 +243,7 @@ func removeValues(original, modified, current map[string]any) {
 		}
 	}
 	if was != nil {
-		_ = unstructured.SetNestedSlice(original, was, containers...) // was has its place
+		_ = unstructured.SetNestedSlice(original, was, containers...) // the path of was exists
 	}
 }
 

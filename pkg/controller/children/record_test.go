@@ -103,7 +103,7 @@ func TestEnsureRemovesValueOfVariableThatIsDesiredWithoutValue(t *testing.T) {
 	}
 }
 
-// Whoever may write a child may write its record.
+// A user who may write a child may also write its record.
 func TestEnsureReplacesBrokenRecord(t *testing.T) {
 	for _, record := range []string{
 		"null", "[]", "{", `{"metadata":null}`, `{"metadata":{"ownerReferences":3}}`, `{"spec":null}`, `{"spec":[7]}`,

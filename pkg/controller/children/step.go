@@ -21,19 +21,20 @@ type Child[S Scope] interface {
 	Bind(tracker *controller.Tracker) Step[S]
 }
 
-// Step applies a child. A Step is also a Child, for what is no object of its own. It can use the Type of a Declaration.
+// Step applies a child. A Step is also a Child, for a part of a reconcile that is not an object of its own. Such a Step
+// can use the Type of a Declaration.
 type Step[S Scope] struct {
 	// Name identifies the child among the children of the kind.
 	Name string
 	// Needs are names of children that are declared before this one. The child is applied only if they were applied.
 	Needs []string
-	// Owned is the informer of the objects that the step writes. Nil means that the step writes none that its owner
+	// Owned is the informer of the objects that the step writes. Nil means that the step writes no objects that the owner
 	// controls.
 	Owned cache.SharedIndexInformer
 	// References are other objects whose events concern the owner.
 	References []controller.Reference
-	// Deletes, if it is set, reports whether the child is not desired. The child is then deleted after the children
-	// that need it were applied without it.
+	// Deletes, if it is set, reports whether the child is not desired. Such a child is deleted after all desired children
+	// were applied, and after the children that need it were deleted.
 	Deletes func(s S) bool
 	// Apply creates or updates the child, or deletes it if Deletes is true.
 	Apply func(ctx context.Context, s S) error
@@ -68,8 +69,8 @@ func (all steps[S]) add(step Step[S]) (steps[S], error) {
 }
 
 // apply applies the children in their order, and then deletes the children that are not desired, in the opposite order.
-// It skips a child that needs a child which failed or was skipped, and joins the errors of all children. It stops at an
-// error that every other child would get, too.
+// It skips a child that needs a failed or skipped child. It joins the errors of all children, and stops at an error
+// that every other child would get, too.
 func (all steps[S]) apply(ctx context.Context, s S) error {
 	var errs []error
 	var missing []string // names of the children that failed or were skipped
@@ -83,7 +84,7 @@ func (all steps[S]) apply(ctx context.Context, s S) error {
 			return true
 		}
 		if errors.Is(err, controller.AwaitDeletion()) {
-			errs = nil // the object may be gone, so nothing about its children matters
+			errs = nil // the owner may be gone, so other errors do not matter
 		}
 		errs, missing = append(errs, err), append(missing, step.Name)
 		return !concernsAll(err)
@@ -105,8 +106,8 @@ func (all steps[S]) apply(ctx context.Context, s S) error {
 }
 
 // concernsAll reports whether each further request would fail like the one that returned err: the owner is gone, its
-// namespace is being deleted, the reconcile has ended, or the API server as a whole does not answer. The API server
-// answers 500, and not one of these codes, if an admission webhook of one type does not answer.
+// namespace is being deleted, the reconcile has ended, or the API server as a whole does not respond. If only an
+// admission webhook of one type does not respond, the API server responds with 500, which is none of these codes.
 func concernsAll(err error) bool {
 	return errors.Is(err, controller.AwaitDeletion()) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
 		errors.Is(err, context.Canceled) || errors.As(err, new(net.Error)) || // also context.DeadlineExceeded

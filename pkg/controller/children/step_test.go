@@ -22,7 +22,7 @@ import (
 
 // crew is a kind whose children only record that they were applied.
 type crew struct {
-	// fails has the errors of children, and unwanted the names of the children that are not desired.
+	// fails has the errors of children by name. unwanted has the names of the children that are not desired.
 	fails    map[string]error
 	unwanted []string
 	applied  []string

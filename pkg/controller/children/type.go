@@ -35,8 +35,8 @@ type Type[T Object] struct {
 	Cache Cache[T]
 	// Tracker records every write.
 	Tracker *controller.Tracker
-	// Yielded are paths of fields that another client may take over. A field that is not desired keeps its
-	// value, as spec.replicas does when an autoscaler takes it over.
+	// Yielded are paths of fields that another client may take over, for example spec.replicas for an autoscaler. Such a
+	// field keeps its observed value if it is not desired.
 	Yielded [][]string
 	// Keep, if it is set, copies the values that the child must not lose, such as a generated password,
 	// from live into want. want is a copy of the desired state.
@@ -44,9 +44,9 @@ type Type[T Object] struct {
 	// Before, if it is set, is called before a live child is changed. If it returns an error, the child is not
 	// changed. The change takes effect only on the version of the child that Before has seen.
 	Before func(ctx context.Context, live T) error
-	// Outlives is true if the children stay when their owner is deleted. They have no owner reference,
-	// so that they are not garbage-collected. They have an annotation with the kind and name of the
-	// owner. A later owner of that kind and name uses them again.
+	// Outlives is true if the children stay when their owner is deleted. They have no owner reference, so that they are
+	// not garbage-collected. They have an annotation with the kind and name of the owner. A later owner of that kind and
+	// name uses the children again.
 	Outlives bool
 	// Custom is true if the type is a custom resource. Its spec belongs to the owner as a whole, like
 	// the data of a ConfigMap, and is not recorded.
@@ -70,9 +70,8 @@ func (t *Type[T]) Ensure(ctx context.Context, owner Owner, want T, initially fun
 	return t.update(ctx, owner, want, live)
 }
 
-// Update is Ensure for a child that existed when the reconcile began. If the child was deleted since,
-// Update returns AwaitDeletion. It does not create the child again, because the reconcile may have decided
-// differently without the child.
+// Update is Ensure for a child that existed when the reconcile began. If the child was deleted since, Update returns
+// AwaitDeletion. It does not create the child again: a reconcile that found no child might have made other decisions.
 func (t *Type[T]) Update(ctx context.Context, owner Owner, want T) (T, error) {
 	live, err := t.cached(ctx, want.GetNamespace(), want.GetName())
 	if apierrors.IsNotFound(err) {
@@ -179,8 +178,8 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 	return live, nil
 }
 
-// claim updates an object that has the name of the child and is not in the cache. The object can be the
-// child nevertheless: the cache may be outdated, or another client removed ManagedByLabel.
+// claim updates an object that has the name of the child and is not in the cache. The object may still be the child:
+// the cache may be outdated, or another client removed ManagedByLabel.
 func (t *Type[T]) claim(ctx context.Context, owner Owner, want T) (T, error) {
 	live, err := t.Client(want.GetNamespace()).Get(ctx, want.GetName(), metav1.GetOptions{})
 	if err != nil {

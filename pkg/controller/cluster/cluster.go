@@ -42,9 +42,9 @@ type Options struct {
 	// ManagedBy is the value of Cluster.ManagedBy. It is required, and must be unique among the
 	// operators of a cluster.
 	ManagedBy string
-	// Groups are the API groups of the operator's kinds. An object is cached whole if a kind of these
-	// groups controls it, or if it has an annotation of one of these groups or of the engine. Only the
-	// identity of other objects with the label is cached.
+	// Groups are the API groups of the operator's kinds. An object is cached whole if a kind of these groups controls it,
+	// or if it has an annotation of one of these groups or of the engine. Of other objects whose managed-by label has the
+	// value ManagedBy, only the identity is cached.
 	Groups []string
 	// Limit is the budget of Owned and of Transform. It is required.
 	Limit *budget.Budget

@@ -43,7 +43,7 @@ func WithProtobuf(config *rest.Config) *rest.Config {
 	return config
 }
 
-// giveUp is a transport that makes requests fail after requestTimeout, and counts them.
+// giveUp is a transport that makes requests fail after requestTimeout. It also counts all requests.
 type giveUp struct {
 	next http.RoundTripper
 }

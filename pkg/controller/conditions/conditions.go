@@ -30,7 +30,7 @@ const (
 // ReasonAsExpected is the reason of Degraded while it is False.
 const ReasonAsExpected = "AsExpected"
 
-// maxMessage is how many bytes of a message Set keeps. The API server refuses longer messages (the
+// maxMessage is how many bytes of a message Set keeps. The API server rejects longer messages (the
 // validation of metav1.Condition).
 const maxMessage = 32768
 
@@ -59,7 +59,7 @@ func False(list *[]metav1.Condition, kind, reason, message string) {
 	Set(list, kind, metav1.ConditionFalse, reason, message)
 }
 
-// Remove removes the condition of a type from list. The others keep their order.
+// Remove removes the condition of a type from list. The other conditions keep their order.
 func Remove(list *[]metav1.Condition, kind string) {
 	meta.RemoveStatusCondition(list, kind)
 }

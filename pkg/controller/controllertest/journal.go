@@ -47,8 +47,8 @@ type fault struct {
 	err            error
 }
 
-// NewJournal returns a Journal that records the requests to clients from now on. It does not record a
-// request if a reactor that is prepended later handles it. It records the requests that FailNext makes fail.
+// NewJournal returns a Journal that records the requests to clients from now on, including the requests that FailNext
+// makes fail. If a reactor that is prepended later handles a request, the request is not recorded.
 func NewJournal(clients ...Fake) *Journal {
 	j := &Journal{}
 	for _, client := range clients {
@@ -78,8 +78,8 @@ func (j *Journal) Reads() []string {
 	return slices.Clone(j.reads)
 }
 
-// Object returns the object that the last write with this line sent, or nil if the write is not a create
-// or an update.
+// Object returns the object that was sent by the last write with this line. It returns nil if that write is not a
+// create or an update.
 func (j *Journal) Object(line string) runtime.Object {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -35,7 +35,7 @@ func runsAllTests() bool {
 	return true
 }
 
-// allAppeared reports whether the tests have made each message of the catalogs appear, and prints the others.
+// allAppeared reports whether the tests have made each message of the catalogs appear, and prints the missing messages.
 func allAppeared(catalogs []*controller.Catalog) bool {
 	all := true
 	for _, catalog := range catalogs {

@@ -29,11 +29,12 @@ type Clientset interface {
 //
 //   - assigns UIDs and resource versions, and leaves the version if a write changes nothing;
 //   - counts generations: a change of the spec increases it, a change of the status does not;
-//   - updates the status only by the subresource status, and everything else only without it;
-//   - refuses a write whose precondition, a UID or a resource version, does not hold;
-//   - stores no status with a new object, and refuses what custom resources do not support: strategic merge patches,
-//     and updates without a resource version;
-//   - keeps a deleted object that has finalizers until the last of them is removed.
+//   - updates the status only through the subresource status, and all other fields only without this subresource;
+//   - rejects a write whose precondition, a UID or a resource version, does not hold;
+//   - stores no status with a new object;
+//   - rejects two requests that custom resources do not support: a strategic merge patch, and an update without a
+//     resource version;
+//   - keeps a deleted object that has finalizers until its last finalizer is removed.
 //
 // Reactors that are prepended later see each request first.
 type Server struct {

@@ -19,13 +19,14 @@ const (
 	// missingRecheck is how often an object that names a missing ConfigMap is reconciled, in case the
 	// event of the creation is lost.
 	missingRecheck = time.Minute
-	// maxResults is how many results of parse are kept in memory. Beyond that, each reconcile reads its ConfigMaps again.
+	// maxResults is how many results of parse are kept in memory. If there are more ConfigMaps, the least recently used
+	// results are dropped, and their ConfigMaps are read again.
 	maxResults = 1 << 14
 )
 
-// ConfigMaps declares that the objects of a kind name ConfigMaps in their namespace, and reads these
-// ConfigMaps. The cache has only the identity of each ConfigMap. A version of
-// a ConfigMap is read from the API server once, for all objects that name the ConfigMap.
+// ConfigMaps declares that the objects of a kind name ConfigMaps in their namespace, and reads these ConfigMaps. The
+// cache has only the identity of each ConfigMap. Each version of a ConfigMap is read from the API server once, for all
+// objects that name the ConfigMap.
 type ConfigMaps[T controller.Object, V any] struct {
 	core    coreclient.ConfigMapsGetter
 	known   Known

@@ -9,16 +9,15 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Named finds the objects of a type such as Secret: users name objects of the type, and the operator
-// creates others. The objects that the operator created are in the cache of owned objects. Only the
-// identity of all others is cached. No object is watched twice.
+// Named finds the objects of a type, such as Secret, of which the operator and users create objects. It reads two
+// caches: the cache of owned objects, and a cache with the identity of all other objects. No object is watched twice.
 type Named struct {
 	resource  schema.GroupVersionResource
 	informers []cache.SharedIndexInformer
 }
 
-// NewNamed returns the Named of a type. own caches the objects that the operator created, and factory
-// selects all others.
+// NewNamed returns the Named of a type. own caches the objects that the operator created, and factory selects all other
+// objects.
 func NewNamed(
 	factory metadatainformer.SharedInformerFactory, resource schema.GroupVersionResource, own cache.SharedIndexInformer,
 ) (Named, error) {

@@ -102,9 +102,9 @@ type Index struct {
 	name    string
 }
 
-// NewIndex adds an index to the informer of a kind. The informer must not have started. name is unique
-// among the indexes of the informer. values returns the values by which Find finds an object. A panic of
-// values is recovered, because it would end the process. The index then lacks the object.
+// NewIndex adds an index to the informer of a kind. The informer must not have started. name is unique among the
+// indexes of the informer. values returns the values by which Find finds an object. If values panics, the index lacks
+// the object: the panic is recovered, because it would end the process.
 func NewIndex[T any](objects cache.SharedIndexInformer, name string, values func(object T) []string) (Index, error) {
 	err := objects.AddIndexers(cache.Indexers{name: func(obj any) ([]string, error) {
 		object, ok := obj.(T)
@@ -132,8 +132,8 @@ func recovered[T any](values func(object T) []string, object T) (found []string)
 	return values(object)
 }
 
-// Of returns the keys of the objects that refer to obj, if the values of the index are names as
-// cache.ObjectName.String returns them: namespace/name.
+// Of returns the keys of the objects that refer to obj. The values of the index must have the form namespace/name, like
+// the result of cache.ObjectName.String.
 func (i Index) Of(obj metav1.Object) []controller.Key {
 	return i.Find(cache.MetaObjectToName(obj).String())
 }

@@ -16,8 +16,8 @@ const (
 	deadlineExceeded = "ProgressDeadlineExceeded"
 )
 
-// Summarize returns the Summary of a Deployment by the rules of kubectl rollout status. The state is Ready
-// once the newest Pods are rolled out and at least the given number of Pods is available, Stalled after the progress
+// Summarize returns the Summary of a Deployment by the rules of kubectl rollout status. The state is Ready once the
+// newest Pods are rolled out and at least the given number of Pods is available. It is Stalled after the progress
 // deadline of the Deployment, Degraded if Pods cannot be created, and Progressing otherwise.
 func Summarize(d *appsv1.Deployment, available int32) controller.Summary {
 	rolling := summary(controller.StateProgressing, messageRollingOut.Note())
@@ -25,7 +25,7 @@ func Summarize(d *appsv1.Deployment, available int32) controller.Summary {
 		return rolling
 	}
 	progressing, failure := condition(d, appsv1.DeploymentProgressing), condition(d, appsv1.DeploymentReplicaFailure)
-	// A Deployment without a progress deadline has no condition Progressing, and this condition of a paused
+	// A Deployment without a progress deadline has no condition Progressing. The condition Progressing of a paused
 	// Deployment says nothing about the rollout.
 	settled := progressing.Reason == "" || progressing.Reason == paused || progressing.Reason == rolledOut
 	replaced := settled && d.Status.UpdatedReplicas >= d.Status.Replicas && d.Status.UpdatedReplicas >= available
