@@ -26,13 +26,13 @@ type budget[K comparable] struct {
 	burst    int
 	interval time.Duration
 
-	mu    sync.Mutex
-	whole map[K]time.Time // when the budget of a key is full again
-	swept time.Time
+	mu     sync.Mutex
+	fullAt map[K]time.Time // when the budget of a key is full again
+	swept  time.Time
 }
 
 func newBudget[K comparable](burst int, interval time.Duration) *budget[K] {
-	return &budget[K]{burst: burst, interval: interval, whole: map[K]time.Time{}}
+	return &budget[K]{burst: burst, interval: interval, fullAt: map[K]time.Time{}}
 }
 
 // wait returns how long key has to wait until its budget allows the next use. The wait is at most one interval, and 0
@@ -41,13 +41,13 @@ func (b *budget[K]) wait(key K, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sweep(now)
-	whole, used := b.whole[key]
+	full, used := b.fullAt[key]
 	if !used {
 		return 0
 	}
-	left := max(0, whole.Sub(now)-time.Duration(b.burst-1)*b.interval)
+	left := max(0, full.Sub(now)-time.Duration(b.burst-1)*b.interval)
 	if left > b.interval { // more than spend ever leaves: the clock was set back
-		delete(b.whole, key)
+		delete(b.fullAt, key)
 		return 0
 	}
 	return left
@@ -57,13 +57,13 @@ func (b *budget[K]) wait(key K, now time.Time) time.Duration {
 func (b *budget[K]) spend(key K, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	whole := b.whole[key]
-	if whole.Before(now) {
-		whole = now
+	full := b.fullAt[key]
+	if full.Before(now) {
+		full = now
 	}
-	b.whole[key] = whole.Add(b.interval)
-	if last := now.Add(time.Duration(b.burst) * b.interval); b.whole[key].After(last) {
-		b.whole[key] = last
+	b.fullAt[key] = full.Add(b.interval)
+	if last := now.Add(time.Duration(b.burst) * b.interval); b.fullAt[key].After(last) {
+		b.fullAt[key] = last
 	}
 }
 
@@ -73,9 +73,9 @@ func (b *budget[K]) sweep(now time.Time) {
 		return
 	}
 	b.swept = now
-	for key, whole := range b.whole {
-		if !whole.After(now) {
-			delete(b.whole, key)
+	for key, full := range b.fullAt {
+		if !full.After(now) {
+			delete(b.fullAt, key)
 		}
 	}
 }

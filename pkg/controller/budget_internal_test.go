@@ -43,7 +43,7 @@ func TestBudgetForgetsIdleKeys(t *testing.T) {
 	for i := range 10000 {
 		b.spend(fmt.Sprint(i), now)
 	}
-	if b.wait("a", now.Add(2*time.Minute)); len(b.whole) != 0 {
-		t.Errorf("it remembers %d keys that have a whole budget", len(b.whole))
+	if b.wait("a", now.Add(2*time.Minute)); len(b.fullAt) != 0 {
+		t.Errorf("it remembers %d keys that have a full budget", len(b.fullAt))
 	}
 }

@@ -29,8 +29,8 @@ type Controller struct {
 	cachesSynced []cache.DoneChecker
 	// watches are the watches that Run starts. A standby does not call Run, so the queue of a standby stays empty.
 	watches []watch
-	// failures records the failed watches of the kind's own objects. Nil means that they are not recorded.
-	failures *failures
+	// watchFailures records the failed watches of the kind's own objects. Nil means that they are not recorded.
+	watchFailures *watchFailures
 	// objects has the metrics of the kind's own objects. Nil means that the controller was created without a Kind.
 	objects *objectMetrics
 	// cached returns an object from the cache. Nil means that the controller was created without a Kind.
@@ -70,7 +70,7 @@ func (c *Controller) WatchOptional(informer cache.SharedInformer, handler cache.
 
 // HasSynced reports whether the caches of all watches that are not optional have synced.
 func (c *Controller) HasSynced() bool {
-	return !slices.ContainsFunc(c.cachesSynced, func(filled cache.DoneChecker) bool { return !cache.IsDone(filled) })
+	return !slices.ContainsFunc(c.cachesSynced, func(synced cache.DoneChecker) bool { return !cache.IsDone(synced) })
 }
 
 // WaitForSync waits until HasSynced is true. It returns false if ctx ends first.
@@ -116,8 +116,8 @@ func shutDown(controllers []*Controller) {
 // until ctx ends.
 func (c *Controller) run(ctx context.Context, workers int, registered registrations) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "controller", c.name))
-	introduce(c.name, workers)
-	defer c.retire(workers)
+	initMetrics(c.name, workers)
+	defer c.removeMetrics(workers)
 	if !cache.WaitFor(ctx, "", append(registered.synced(c, false), c.cachesSynced...)...) {
 		return fmt.Errorf("controller %s: stopped before its caches had synced", c.name)
 	}
@@ -159,25 +159,25 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	return true
 }
 
-func (c *Controller) handleResult(ctx context.Context, key Key, o outcome, took time.Duration) {
-	observe(c.name, o, took)
+func (c *Controller) handleResult(ctx context.Context, key Key, d decision, took time.Duration) {
+	recordReconcile(c.name, d, took)
 	logger := klog.FromContext(ctx)
-	if o.err != nil {
-		logger.Error(o.err, "Reconcile failed", append([]any{
-			"result", string(o.name), "reason", o.reason,
-		}, stackOf(o.err)...)...)
+	if d.err != nil {
+		logger.Error(d.err, "Reconcile failed", append([]any{
+			"result", string(d.outcome), "reason", d.reason,
+		}, stackOf(d.err)...)...)
 	}
-	logger.V(2).Info("Reconcile ended", "result", string(o.name), "reason", o.reason, "duration", took, "requeueAfter",
-		o.after)
-	switch o.retry {
-	case onChange:
+	logger.V(2).Info("Reconcile ended", "result", string(d.outcome), "reason", d.reason, "duration", took, "requeueAfter",
+		d.after)
+	switch d.retry {
+	case retryOnChange:
 		c.queue.Forget(key)
-	case after:
+	case retryAfter:
 		c.queue.Forget(key)
-		c.queue.AddAfter(key, o.after, o.lane)
-	case backoff:
+		c.queue.AddAfter(key, d.after, d.lane)
+	case retryWithBackoff:
 		c.queue.AddRateLimited(key)
-	case quickly:
+	case retryQuickly:
 		c.queue.AddQuickly(key)
 	}
 }

@@ -73,18 +73,18 @@ func TestRequeueTimes(t *testing.T) {
 		until time.Duration
 		want  []string
 	}{
-		"after a clean pass none comes": {
+		"a reconcile with nothing left to do is not repeated": {
 			always(controller.Result{}, nil), 24 * time.Hour, []string{"0s"},
 		},
-		"a time that was asked for is kept": {
+		"a reconcile with RequeueAfter is repeated after this time": {
 			always(controller.Result{RequeueAfter: 90 * time.Second}, nil), 5 * time.Minute, []string{
 				"0s", "1m30s", "3m0s", "4m30s",
 			},
 		},
-		"errors come again after 1 s, 2 s, 4 s …": {
+		"a failed reconcile is retried after 1 s, 2 s, 4 s …": {
 			always(controller.Result{}, broken), 20 * time.Second, []string{"0s", "1s", "3s", "7s", "15s"},
 		},
-		"a clean pass ends the backoff": {
+		"a reconcile without an error resets the backoff": {
 			func(n int) (controller.Result, error) {
 				if n == 3 {
 					return controller.Result{RequeueAfter: time.Minute}, nil
@@ -92,7 +92,7 @@ func TestRequeueTimes(t *testing.T) {
 				return controller.Result{}, broken
 			}, 2 * time.Minute, []string{"0s", "1s", "3s", "7s", "1m7s", "1m8s", "1m10s", "1m14s", "1m22s", "1m38s"},
 		},
-		"conflicts come again in milliseconds": {
+		"a conflict is retried within milliseconds": {
 			always(controller.Result{}, apierrors.NewConflict(toyResource, "a", broken)), 50 * time.Millisecond,
 			[]string{"0s", "5ms", "15ms", "35ms"},
 		},
@@ -238,7 +238,7 @@ func TestControllerWaitsForItsCaches(t *testing.T) {
 		defer cancel()
 		for _, after := range []time.Duration{1010 * time.Millisecond, 2020 * time.Millisecond} {
 			informer := emptyInformer(t)
-			c.Watch(informer, controller.Self(queue, controller.NewTracker()))
+			c.Watch(informer, controller.SelfHandler(queue, controller.NewTracker()))
 			time.AfterFunc(after, func() { informer.RunWithContext(ctx) })
 		}
 		running, _ := logTo(ctx)

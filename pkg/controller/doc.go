@@ -14,6 +14,6 @@
 // Start reading at Controller.Run and its worker loop (controller.go). Then read Pipeline.Sync
 // (pipeline.go), and the contract with a kind (contract.go).
 //
-// When a reconcile ends, classify (classify.go) decides its outcome. The constants of type Outcome
-// (outcome.go) describe what the engine does after each outcome.
+// When a reconcile ends, classify (classify.go) returns the decision about the status and the next reconcile. The
+// constants of type Outcome (outcome.go) describe each case.
 package controller

@@ -14,23 +14,23 @@ type eventQueue struct {
 	// added has a value when an Event may be waiting.
 	added chan struct{}
 
-	mu    sync.Mutex
-	count int
-	turns *turns[*eventsv1.Event]
+	mu     sync.Mutex
+	count  int
+	events *fairQueue[*eventsv1.Event]
 }
 
 func newEventQueue(limit int) *eventQueue {
-	return &eventQueue{limit: limit, added: make(chan struct{}, 1), turns: newTurns[*eventsv1.Event]()}
+	return &eventQueue{limit: limit, added: make(chan struct{}, 1), events: newFairQueue[*eventsv1.Event]()}
 }
 
 // add appends an Event. It reports whether it dropped an Event because of the limit.
 func (q *eventQueue) add(event *eventsv1.Event) (dropped bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	whose := tenant{Namespace: event.Namespace}
-	q.turns.add(whose, event)
+	namespace := tenant{Namespace: event.Namespace}
+	q.events.add(namespace, event)
 	if q.count == q.limit {
-		q.turns.dropNewest(whose)
+		q.events.dropNewest(namespace)
 		return true
 	}
 	q.count++
@@ -49,5 +49,5 @@ func (q *eventQueue) take() *eventsv1.Event {
 		return nil
 	}
 	q.count--
-	return q.turns.take(func(tenant) int { return 0 })
+	return q.events.take(func(tenant) int { return 0 })
 }

@@ -11,16 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// selfName is the name under which a Tracker records the object of a key. Children have other names.
+const selfName = ""
+
 // finalize calls Finalize, and then removes the finalizer. It does nothing for an object without the finalizer, because
 // garbage collection deletes the children of the object. It also does nothing for an object whose finalizer this
 // process has removed.
 func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, error) {
-	if !slices.Contains(cached.GetFinalizers(), p.Finalizer.Name) || p.Tracker.IsDeleted(key, itself, cached.GetUID()) {
+	if !slices.Contains(cached.GetFinalizers(), p.Finalizer.Name) || p.Tracker.IsDeleted(key, selfName, cached.GetUID()) {
 		return Result{}, nil
 	}
-	obj, ok, unread := p.readable(ctx, key, cached)
+	obj, ok, unread := p.objectToFinalize(ctx, key, cached)
 	// The call includes the removal of the finalizer, so that the status also reports a failed removal.
-	result, err := p.call(ctx, key, obj, func(ctx context.Context, obj T) (Result, error) {
+	result, err := p.callAndWriteStatus(ctx, key, obj, func(ctx context.Context, obj T) (Result, error) {
 		if unread != nil {
 			return Result{}, unread
 		}
@@ -40,20 +43,9 @@ func (p *Pipeline[T]) removeFinalizer(ctx context.Context, key Key, obj T) error
 	if _, err := p.setFinalizers(ctx, key, obj, rest); err != nil {
 		return messageFinalizer.Error(p.GroupVersionKind.Kind, key, err)
 	}
-	p.Tracker.Deleted(key, itself, obj.GetUID())
+	p.Tracker.Deleted(key, selfName, obj.GetUID())
 	return nil
 }
-
-// release calls Release, if it is set.
-func (p *Pipeline[T]) release(ctx context.Context, key Key) (pending bool, err error) {
-	if p.Release == nil {
-		return false, nil
-	}
-	return p.Release(ctx, key)
-}
-
-// itself is the name under which a Tracker records the object of a key. Children have other names.
-const itself = ""
 
 // ensureFinalizer adds a missing finalizer before the kind creates anything that Finalize must delete.
 func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, error) {
@@ -80,11 +72,19 @@ func (p *Pipeline[T]) setFinalizers(ctx context.Context, key Key, obj T, finaliz
 	p.Tracker.Sends(key)
 	updated, err := p.Client(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
-		return obj, AwaitDeletion()
+		return obj, ErrDeletionNotObserved
 	}
 	if err != nil {
 		return obj, err
 	}
 	p.Tracker.Wrote(key, p.GroupVersionKind.Kind, p.Store, updated.GetResourceVersion())
 	return updated, nil
+}
+
+// release calls Release, if it is set.
+func (p *Pipeline[T]) release(ctx context.Context, key Key) (pending bool, err error) {
+	if p.Release == nil {
+		return false, nil
+	}
+	return p.Release(ctx, key)
 }

@@ -75,10 +75,10 @@ func TestSelf(t *testing.T) {
 		"object of the initial list with a new generation is urgent": {
 			func(h cache.ResourceEventHandler) { h.OnAdd(changed(newToy("a")), true) }, []string{"default/a", nobody},
 		},
-		"an object that was made is urgent": {
+		"a created object is urgent": {
 			func(h cache.ResourceEventHandler) { h.OnAdd(a, false) }, []string{"default/a", nobody},
 		},
-		"an object that was changed is urgent": {
+		"a changed object is urgent": {
 			func(h cache.ResourceEventHandler) { h.OnUpdate(version(newToy("a"), "1"), version(newToy("a"), "2")) },
 			[]string{"default/a", nobody},
 		},
@@ -89,13 +89,13 @@ func TestSelf(t *testing.T) {
 		"an update without versions may be a change": {
 			func(h cache.ResourceEventHandler) { h.OnUpdate(a, a) }, []string{"default/a", nobody},
 		},
-		"an object that was deleted is urgent": {
+		"a deleted object is urgent": {
 			func(h cache.ResourceEventHandler) { h.OnDelete(a) }, []string{"default/a", nobody},
 		},
 		"an object whose deletion was missed is urgent": {
 			func(h cache.ResourceEventHandler) { h.OnDelete(lost(a)) }, []string{"default/a", nobody},
 		},
-		"an object without a namespace is its name": {
+		"a cluster-scoped object has a key without a namespace": {
 			func(h cache.ResourceEventHandler) {
 				h.OnAdd(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, false)
 			}, []string{"c", nobody},
@@ -103,7 +103,7 @@ func TestSelf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Equal(t, "keys", test.want,
-				enqueued(func(q *controller.Queue) { test.event(controller.Self(q, controller.NewTracker())) }))
+				enqueued(func(q *controller.Queue) { test.event(controller.SelfHandler(q, controller.NewTracker())) }))
 		})
 	}
 }
@@ -142,15 +142,15 @@ func TestOwner(t *testing.T) {
 		"a child of the initial list waits in the background": {
 			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1", ours), true) }, want: []string{nobody, "default/a"},
 		},
-		"a child that was made is urgent": {
+		"a created child is urgent": {
 			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1", ours), false) }, want: []string{"default/a", nobody},
 		},
-		"a child that was changed is urgent": {
+		"a changed child is urgent": {
 			event: func(h cache.ResourceEventHandler) {
 				h.OnUpdate(child("1", ours), child("2", ours))
 			}, want: []string{"default/a", nobody},
 		},
-		"a resync of children is no news": {
+		"a resync of a child queues nothing": {
 			event: func(h cache.ResourceEventHandler) { h.OnUpdate(child("1", ours), child("1", ours)) }, want: []string{nobody},
 		},
 		"a child whose deletion was missed is urgent": {
@@ -158,40 +158,40 @@ func TestOwner(t *testing.T) {
 				"default/a", nobody,
 			},
 		},
-		"a child that changes hands concerns both": {
+		"a child with another owner than before queues both owners": {
 			event: func(h cache.ResourceEventHandler) {
 				h.OnUpdate(child("1", ours), child("2", owner("toys.example.com/v1", "Toy", "b")))
 			}, want: []string{"default/a", "default/b", nobody},
 		},
-		"the version of the owner's API does not matter": {
+		"an owner in another version of its API is queued": {
 			event: func(h cache.ResourceEventHandler) {
 				h.OnAdd(child("1", owner("toys.example.com/v7", "Toy", "a")), false)
 			}, want: []string{"default/a", nobody},
 		},
-		"an owner of another group is none of ours": {
+		"an owner of another API group is not queued": {
 			event: func(h cache.ResourceEventHandler) {
 				h.OnAdd(child("1", owner("example.com/v1", "Toy", "a")), false)
 			}, want: []string{nobody},
 		},
-		"an owner of another kind is none of ours": {
+		"an owner of another kind is not queued": {
 			event: func(h cache.ResourceEventHandler) {
 				h.OnAdd(child("1", owner("toys.example.com/v1", "Box", "a")), false)
 			}, want: []string{nobody},
 		},
-		"an owner that does not control is none of ours": {
+		"an owner that does not control the child is not queued": {
 			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1", owner("v1", "Pod", "p"), ours), false) },
 			want:  []string{nobody},
 		},
-		"an object without an owner is none of ours": {
+		"an object without an owner queues nothing": {
 			event: func(h cache.ResourceEventHandler) { h.OnAdd(child("1"), false) }, want: []string{nobody},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) {
-				test.event(controller.HandleObject(q, toyKind.GroupKind()))
+				test.event(controller.OwnerHandler(q, toyKind.GroupKind()))
 			}))
 			controllertest.Equal(t, "keys if the cache is packed", test.want, enqueued(func(q *controller.Queue) {
-				test.event(ofPacked{t, controller.HandleObject(q, toyKind.GroupKind())})
+				test.event(ofPacked{t, controller.OwnerHandler(q, toyKind.GroupKind())})
 			}))
 		})
 	}
@@ -215,18 +215,18 @@ func TestReferrer(t *testing.T) {
 		event func(h cache.ResourceEventHandler)
 		want  []string
 	}{
-		"an object that was changed is urgent for those before and after": {
+		"a changed object is urgent for its previous and its new referrers": {
 			func(h cache.ResourceEventHandler) { h.OnUpdate(named("1", "a"), named("2", "b")) }, []string{
 				"default/a", "default/b", nobody,
 			},
 		},
-		"an object to which nobody refers is no news": {
+		"an object without referrers queues nothing": {
 			func(h cache.ResourceEventHandler) { h.OnDelete(child("1")) }, []string{nobody},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Equal(t, "keys", test.want,
-				enqueued(func(q *controller.Queue) { test.event(controller.Referrer(q, referrers)) }))
+				enqueued(func(q *controller.Queue) { test.event(controller.ReferrerHandler(q, referrers)) }))
 		})
 	}
 }
@@ -239,8 +239,8 @@ func TestHandlersReportInvalidObjects(t *testing.T) {
 
 	got := enqueued(func(q *controller.Queue) {
 		for _, h := range []cache.ResourceEventHandler{
-			controller.Self(q, controller.NewTracker()), controller.HandleObject(q, toyKind.GroupKind()),
-			controller.Referrer(q, func(metav1.Object) []controller.Key { return []controller.Key{keyOf("a")} }),
+			controller.SelfHandler(q, controller.NewTracker()), controller.OwnerHandler(q, toyKind.GroupKind()),
+			controller.ReferrerHandler(q, func(metav1.Object) []controller.Key { return []controller.Key{keyOf("a")} }),
 		} {
 			h.OnDelete(lost(nil))
 		}

@@ -37,18 +37,18 @@ func (e *joinedError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-func (e *joinedError) outcome() outcome {
-	o := classify(Result{}, e.worst)
-	if o.quiet {
-		return o
+func (e *joinedError) decision() decision {
+	d := classify(Result{}, e.worst)
+	if d.quiet {
+		return d
 	}
 	for _, err := range e.all {
 		other := classify(Result{}, err)
-		o.degraded, o.stalled, o.warn = o.degraded || other.degraded, o.stalled || other.stalled, o.warn || other.warn
+		d.degraded, d.stalled, d.warn = d.degraded || other.degraded, d.stalled || other.stalled, d.warn || other.warn
 	}
-	o.message = e.Error()
-	if o.err != nil {
-		o.err = e
+	d.message = e.Error()
+	if d.err != nil {
+		d.err = e
 	}
-	return o
+	return d
 }

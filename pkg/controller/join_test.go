@@ -22,59 +22,61 @@ func TestJoinedErrorsHaveWorstOutcomeAndAllMessages(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
 		errs []error
-		want outcome
+		want decision
 	}{
-		"one error stays as it is": {
-			[]error{nil, taken}, outcome{
-				name: "degraded", retry: after, after: 30 * time.Second, reason: "NameConflict", message: "taken",
+		"a single error stays as it is": {
+			[]error{nil, taken}, decision{
+				outcome: "degraded", retry: retryAfter, after: 30 * time.Second, reason: "NameConflict", message: "taken",
 				degraded: true, stalled: true,
 			},
 		},
-		"two waits are no failure": {
-			[]error{waiting, WaitFor("Missing", "Waiting.", time.Minute)}, outcome{
-				name: "wait", retry: after, after: 5 * time.Second, reason: "Terminating", message: "It is being deleted; Waiting",
+		"two waits are joined to a wait": {
+			[]error{waiting, WaitFor("Missing", "Waiting.", time.Minute)}, decision{
+				outcome: "wait", retry: retryAfter, after: 5 * time.Second, reason: "Terminating",
+				message: "It is being deleted; Waiting",
 			},
 		},
-		"a failure hides no wait": {
-			[]error{waiting, invalid}, outcome{
-				name: "degraded", retry: after, after: invalidRetry, reason: "Invalid",
+		"a failure and a wait have both messages": {
+			[]error{waiting, invalid}, decision{
+				outcome: "degraded", retry: retryAfter, after: invalidRetry, reason: "Invalid",
 				message: `It is being deleted; Ingress "web" is invalid`, degraded: true,
 			},
 		},
 		"the earlier retry wins": {
-			[]error{invalid, taken}, outcome{
-				name: "degraded", retry: after, after: 30 * time.Second, reason: "NameConflict",
+			[]error{invalid, taken}, decision{
+				outcome: "degraded", retry: retryAfter, after: 30 * time.Second, reason: "NameConflict",
 				message: `Ingress "web" is invalid; taken`, degraded: true, stalled: true,
 			},
 		},
 		"Stalled stays, although the other error has a retry": {
-			[]error{invalid, never}, outcome{
-				name: "degraded", retry: after, after: invalidRetry, reason: "Invalid",
+			[]error{invalid, never}, decision{
+				outcome: "degraded", retry: retryAfter, after: invalidRetry, reason: "Invalid",
 				message: `Ingress "web" is invalid; taken`, degraded: true, stalled: true,
 			},
 		},
 		"backoff keeps Stalled": {
-			[]error{never, broken}, outcome{
-				name: "error", retry: backoff, reason: "ReconcileError", message: "taken; broken", degraded: true, stalled: true,
+			[]error{never, broken}, decision{
+				outcome: "error", retry: retryWithBackoff, reason: "ReconcileError", message: "taken; broken",
+				degraded: true, stalled: true,
 			},
 		},
 		"a Warning stays": {
-			[]error{Warn(waiting), waiting}, outcome{
-				name: "wait", retry: after, after: 5 * time.Second, reason: "Terminating",
+			[]error{Warn(waiting), waiting}, decision{
+				outcome: "wait", retry: retryAfter, after: 5 * time.Second, reason: "Terminating",
 				message: "It is being deleted; It is being deleted", warn: true,
 			},
 		},
-		"a conflict is quiet": {[]error{taken, conflict}, outcome{name: "conflict", retry: quickly, quiet: true}},
-		"the end of the process is quiet": {
-			[]error{context.Canceled, invalid}, outcome{name: "postponed", retry: backoff, quiet: true},
+		"a conflict is quiet": {[]error{taken, conflict}, decision{outcome: "conflict", retry: retryQuickly, quiet: true}},
+		"an interrupted reconcile is quiet": {
+			[]error{context.Canceled, invalid}, decision{outcome: "postponed", retry: retryWithBackoff, quiet: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			joined := Join(c.errs...)
 			got := classify(Result{}, joined)
-			diff := cmp.Diff(c.want, got, cmp.AllowUnexported(outcome{}), cmpopts.IgnoreFields(outcome{}, "err"))
+			diff := cmp.Diff(c.want, got, cmp.AllowUnexported(decision{}), cmpopts.IgnoreFields(decision{}, "err"))
 			if diff != "" {
-				t.Errorf("outcome (-want +got):\n%s", diff)
+				t.Errorf("decision (-want +got):\n%s", diff)
 			}
 			if logged := got.err; logged != nil && logged.Error() != c.want.message {
 				t.Errorf("the log says %q", logged)

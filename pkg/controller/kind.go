@@ -94,20 +94,20 @@ func (k Kind[T]) Controller(r Runtime) (*Controller, error) {
 	c := New(k.name(), queue, k.Pipeline(r).Sync)
 	c.kind = k.GroupVersionKind
 	c.objects = newObjectMetrics(k.name(), r.Clock, k.Finalizer.Name, k.expected)
-	c.Watch(k.Informer, fanOut{Self(queue, k.Tracker), c.objects})
-	if observed := newFailures(r.Clock); observed.observe(k.name(), k.Informer) == nil {
-		c.failures = observed // observe fails if the informer has started, as in some tests
+	c.Watch(k.Informer, fanOut{SelfHandler(queue, k.Tracker), c.objects})
+	if failures := newWatchFailures(r.Clock); failures.observe(k.name(), k.Informer) == nil {
+		c.watchFailures = failures // observe fails if the informer has started, as in some tests
 	}
 	c.cached = func(key Key) (Object, error) { return k.Lister(key.Namespace).Get(key.Name) }
 	for _, owned := range k.Owned {
-		c.Watch(owned, HandleObject(queue, k.GroupVersionKind.GroupKind()))
+		c.Watch(owned, OwnerHandler(queue, k.GroupVersionKind.GroupKind()))
 	}
-	for _, of := range k.References {
+	for _, reference := range k.References {
 		watch := c.Watch
-		if of.Optional {
+		if reference.Optional {
 			watch = c.WatchOptional
 		}
-		watch(of.Informer, Referrer(queue, of.Referrers))
+		watch(reference.Informer, ReferrerHandler(queue, reference.Referrers))
 	}
 	return c, nil
 }

@@ -19,12 +19,12 @@ const starvation = 10
 // markUrgent, so the worker has read the change.
 type lanes struct {
 	mu     sync.Mutex
-	turns  [2]*turns[Key] // by Lane
+	byLane [2]*fairQueue[Key] // the queued keys
 	queued map[Key]entry
 	// marked are the keys that were added as urgent and that no worker has taken yet.
 	marked map[Key]struct{}
-	// working is the number of workers of each tenant.
-	working map[tenant]int
+	// workers is the number of workers of each tenant.
+	workers map[tenant]int
 	streak  int // urgent keys taken since the last background key
 	clock   clock.PassiveClock
 	// observe is called when a worker takes a key, with the lane of the key and the time that the key has waited.
@@ -40,10 +40,10 @@ type entry struct {
 
 func newLanes(clk clock.PassiveClock, observe func(Lane, time.Duration)) *lanes {
 	return &lanes{
-		turns:   [2]*turns[Key]{newTurns[Key](), newTurns[Key]()},
+		byLane:  [2]*fairQueue[Key]{newFairQueue[Key](), newFairQueue[Key]()},
 		queued:  map[Key]entry{},
 		marked:  map[Key]struct{}{},
-		working: map[tenant]int{},
+		workers: map[tenant]int{},
 		clock:   clk,
 		observe: observe,
 	}
@@ -63,7 +63,7 @@ func (l *lanes) Push(key Key) {
 	if _, urgent := l.marked[key]; urgent {
 		lane = Urgent
 	}
-	l.queued[key] = entry{l.turns[lane].add(tenantOf(key), key), lane, l.clock.Now()}
+	l.queued[key] = entry{l.byLane[lane].add(tenantOf(key), key), lane, l.clock.Now()}
 }
 
 // Touch moves a queued key to the urgent lane if the key has become urgent. The workqueue calls Touch when a queued key
@@ -76,8 +76,8 @@ func (l *lanes) Touch(key Key) {
 	if !urgent || !waits || e.lane == Urgent {
 		return
 	}
-	l.turns[e.lane].remove(e.place)
-	l.queued[key] = entry{l.turns[Urgent].add(tenantOf(key), key), Urgent, e.since}
+	l.byLane[e.lane].remove(e.place)
+	l.queued[key] = entry{l.byLane[Urgent].add(tenantOf(key), key), Urgent, e.since}
 }
 
 // Len returns the number of queued keys.
@@ -94,11 +94,11 @@ func (l *lanes) Pop() Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lane := l.next()
-	key := l.turns[lane].take(func(t tenant) int { return l.working[t] })
+	key := l.byLane[lane].take(func(t tenant) int { return l.workers[t] })
 	l.observe(lane, l.clock.Since(l.queued[key].since))
 	delete(l.queued, key)
 	delete(l.marked, key)
-	l.working[tenantOf(key)]++
+	l.workers[tenantOf(key)]++
 	return key
 }
 
@@ -107,15 +107,15 @@ func (l *lanes) done(key Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := tenantOf(key)
-	if l.working[t]--; l.working[t] <= 0 {
-		delete(l.working, t)
+	if l.workers[t]--; l.workers[t] <= 0 {
+		delete(l.workers, t)
 	}
 }
 
 // next returns the lane of the next key.
 func (l *lanes) next() Lane {
-	starving := !l.turns[Background].empty() && l.streak >= starvation
-	if l.turns[Urgent].empty() || starving {
+	starving := !l.byLane[Background].empty() && l.streak >= starvation
+	if l.byLane[Urgent].empty() || starving {
 		l.streak = 0
 		return Background
 	}

@@ -25,9 +25,9 @@ func FuzzLanes(f *testing.F) {
 		0x50, 0x51, 0x52, 0x53, 0x80, 0x80, 0x60, 0x61, 0x40, 0x41,
 		0x80, 0x80, 0x80, 0xc0, 0x80, 0xc0, 0x80, 0x54, 0x80, 0x80,
 	})
-	// Keys that are added again, to the other lane, while they wait and while a worker has them.
+	// Keys are added again, to the other lane, while they wait and while a worker has them.
 	f.Add([]byte{0x10, 0x11, 0x51, 0x80, 0x10, 0x51, 0x50, 0x10, 0x80, 0xc0, 0xc0, 0x80, 0x80})
-	// A key that was urgent until a worker took it, behind another key of the background lane.
+	// A key that was urgent until a worker took it is added behind another key of the background lane.
 	f.Add([]byte{0x50, 0x80, 0xc0, 0x11, 0x10, 0x80, 0x80})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		q := controller.NewQueue("", clock.RealClock{})
@@ -72,8 +72,8 @@ type model struct {
 
 func (m *model) len() int { return len(m.waiting[0]) + len(m.waiting[1]) }
 
-// whose returns the tenant of a key.
-func whose(key controller.Key) string {
+// tenantOf returns the tenant of a key.
+func tenantOf(key controller.Key) string {
 	if key.Namespace == "" {
 		return "/" + key.Name
 	}
@@ -96,15 +96,15 @@ func (m *model) add(key controller.Key, lane controller.Lane) {
 
 func (m *model) push(key controller.Key, lane controller.Lane) {
 	m.waiting[lane] = append(m.waiting[lane], key)
-	if !slices.Contains(m.turns[lane], whose(key)) {
-		m.turns[lane] = append(m.turns[lane], whose(key))
+	if !slices.Contains(m.turns[lane], tenantOf(key)) {
+		m.turns[lane] = append(m.turns[lane], tenantOf(key))
 	}
 }
 
 func (m *model) remove(key controller.Key, lane controller.Lane) {
 	m.waiting[lane] = slices.DeleteFunc(m.waiting[lane], func(k controller.Key) bool { return k == key })
-	if !slices.ContainsFunc(m.waiting[lane], func(k controller.Key) bool { return whose(k) == whose(key) }) {
-		m.turns[lane] = slices.DeleteFunc(m.turns[lane], func(t string) bool { return t == whose(key) })
+	if !slices.ContainsFunc(m.waiting[lane], func(k controller.Key) bool { return tenantOf(k) == tenantOf(key) }) {
+		m.turns[lane] = slices.DeleteFunc(m.turns[lane], func(t string) bool { return t == tenantOf(key) })
 	}
 }
 
@@ -118,16 +118,16 @@ func (m *model) get() controller.Key {
 	}
 	workers := func(tenant string) (n int) {
 		for _, key := range m.working {
-			if whose(key) == tenant {
+			if tenantOf(key) == tenant {
 				n++
 			}
 		}
 		return n
 	}
-	// the first among equals
+	// MinFunc returns the first of several tenants with the fewest workers.
 	next := slices.MinFunc(m.turns[lane], func(a, b string) int { return workers(a) - workers(b) })
 	m.turns[lane] = append(slices.DeleteFunc(m.turns[lane], func(t string) bool { return t == next }), next)
-	key := m.waiting[lane][slices.IndexFunc(m.waiting[lane], func(k controller.Key) bool { return whose(k) == next })]
+	key := m.waiting[lane][slices.IndexFunc(m.waiting[lane], func(k controller.Key) bool { return tenantOf(k) == next })]
 	m.remove(key, lane)
 	m.working = append(m.working, key)
 	return key

@@ -89,22 +89,22 @@ func results() string {
 	return strings.Join(names, ", ")
 }
 
-// observe records the outcome and the duration of a reconcile.
-func observe(controller string, o outcome, took time.Duration) {
-	reconcileTotal.WithLabelValues(controller, string(o.name)).Inc()
+// recordReconcile records the outcome and the duration of a reconcile.
+func recordReconcile(controller string, d decision, took time.Duration) {
+	reconcileTotal.WithLabelValues(controller, string(d.outcome)).Inc()
 	reconcileTime.WithLabelValues(controller).Observe(took.Seconds())
-	if o.err == nil {
+	if d.err == nil {
 		return
 	}
 	reconcileErrors.WithLabelValues(controller).Inc()
-	if errors.As(o.err, new(*panicError)) {
+	if errors.As(d.err, new(*panicError)) {
 		reconcilePanics.WithLabelValues(controller).Inc()
 	}
 }
 
-// introduce creates the main series of a controller before their values first change, so that rates are
+// initMetrics creates the main series of a controller before their values first change, so that rates are
 // correct from the start. A process may run several controllers with the same name, whose values add up.
-func introduce(controller string, workers int) {
+func initMetrics(controller string, workers int) {
 	maxWorkers.WithLabelValues(controller).Add(float64(workers))
 	activeWorkers.WithLabelValues(controller).Add(0)
 	unreadableObjects.WithLabelValues(controller).Add(0)
@@ -115,15 +115,15 @@ func introduce(controller string, workers int) {
 	}
 }
 
-// retire subtracts the values of a controller that has ended from the gauges.
-func (c *Controller) retire(workers int) {
+// removeMetrics subtracts the values of a controller that has ended from the gauges.
+func (c *Controller) removeMetrics(workers int) {
 	maxWorkers.WithLabelValues(c.name).Add(-float64(workers))
 	kindWatched.Delete(map[string]string{"controller": c.name}) // UpdateMetrics restores it while another one runs
 	for _, state := range unfinished {
 		oldestUnready.Delete(map[string]string{"controller": c.name, "state": state})
 	}
 	if c.objects != nil {
-		c.objects.retire()
+		c.objects.removeAll()
 	}
 }
 

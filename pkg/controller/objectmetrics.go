@@ -60,8 +60,8 @@ type objectMetrics struct {
 	mu      sync.Mutex
 	counts  map[objectLabels]int
 	unready map[Key]unready
-	// retired is true after the controller has ended. Objects are then not counted any more.
-	retired bool
+	// ended is true after the controller has ended. Objects are then not counted any more.
+	ended bool
 }
 
 // unready is an object in one of the unfinished states.
@@ -162,7 +162,7 @@ func (m *objectMetrics) OnDelete(obj any) {
 
 // move counts a change of the labels of an object. The zero value stands for an object that does not exist.
 func (m *objectMetrics) move(from, to objectLabels) {
-	if from == to || m.retired {
+	if from == to || m.ended {
 		return
 	}
 	for s, by := range map[objectLabels]int{from: -1, to: 1} {
@@ -237,11 +237,11 @@ func (m *objectMetrics) ages() map[string]time.Duration {
 	return ages
 }
 
-// retire subtracts the counted objects from the metrics.
-func (m *objectMetrics) retire() {
+// removeAll subtracts the counted objects from the metrics.
+func (m *objectMetrics) removeAll() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.retired = true
+	m.ended = true
 	for s, n := range m.counts {
 		m.count(s, -n)
 	}

@@ -284,8 +284,8 @@ func TestObjectIsNotLateBeforeItIsExpected(t *testing.T) {
 func TestControllersOfOneKindAddUp(t *testing.T) {
 	y := newTally(t, nil)
 	ended := &Controller{name: y.kind, objects: newObjectMetrics(y.kind, y.clock, "", y.expected)}
-	introduce(y.kind, 10)
-	introduce(y.kind, 10)
+	initMetrics(y.kind, 10)
+	initMetrics(y.kind, 10)
 	y.OnAdd(y.object("web"), false)
 	ended.objects.OnAdd(y.object("api"), false)
 	served := func(when, objects, workers string) {
@@ -298,7 +298,7 @@ func TestControllersOfOneKindAddUp(t *testing.T) {
 		}
 	}
 	served("with two", "2", "20")
-	ended.retire(10)
+	ended.removeMetrics(10)
 	ended.objects.OnAdd(y.object("late"), false)
 	served("after one has ended", "1", "10")
 }

@@ -44,8 +44,8 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 		}
 		return Result{}, fmt.Errorf("reading %s %s from the cache: %w", p.GroupVersionKind.Kind, key, err)
 	}
-	p.Tracker.begin(key, cached.GetResourceVersion())
-	defer p.end(key)
+	p.Tracker.beginReconcile(key, cached.GetResourceVersion())
+	defer p.endReconcile(key)
 	if cached.GetDeletionTimestamp() != nil {
 		if _, err := p.release(ctx, key); err != nil { // a paused object may wait for its children
 			return Result{}, err
@@ -70,16 +70,17 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	return p.reconcile(ctx, key, current)
 }
 
-// end records the end of a reconcile. A reconcile that sent a write counts against the write budget of its object.
-func (p *Pipeline[T]) end(key Key) {
-	if p.Tracker.end(key) {
+// endReconcile records the end of a reconcile. A reconcile that sent a write counts against the write budget of its
+// object.
+func (p *Pipeline[T]) endReconcile(key Key) {
+	if p.Tracker.endReconcile(key) {
 		p.Tracker.writeBudget.spend(key, p.Clock.Now())
 	}
 }
 
 // reconcile calls the Reconciler. If nothing is left to do, the object waits for its periodic check.
 func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result, error) {
-	result, err := p.call(ctx, key, current, p.Reconciler.Reconcile)
+	result, err := p.callAndWriteStatus(ctx, key, current, p.Reconciler.Reconcile)
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}
@@ -95,10 +96,10 @@ func (p *Pipeline[T]) recheck() Result {
 	return Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), Check: true}
 }
 
-// call calls a function of the kind with a copy of current, and writes the status of the copy. It returns the result
-// and the error of the function. If the write of the status fails, call returns the error of the write. There is one
-// exception: an error of the function that is retried with a backoff, because that retry writes the status, too.
-func (p *Pipeline[T]) call(
+// callAndWriteStatus calls a function of the kind with a copy of current, and writes the status of the copy. It returns
+// the result and the error of the function. If the write of the status fails, the error of the write is returned
+// instead, unless the function returned an error that is retried with a backoff. That retry writes the status, too.
+func (p *Pipeline[T]) callAndWriteStatus(
 	ctx context.Context, key Key, current T, function func(context.Context, T) (Result, error),
 ) (Result, error) {
 	obj := current.DeepCopyObject().(T)
@@ -111,25 +112,25 @@ func (p *Pipeline[T]) call(
 	if finalized {
 		return result, nil // the object is about to be removed, with its status
 	}
-	o := conclude(current, result, err)
-	statusErr := p.writeStatus(ctx, key, current, obj, o)
+	d := classifyForStatus(current, result, err)
+	statusErr := p.writeStatus(ctx, key, current, obj, d)
 	if statusErr == nil {
 		return result, err
 	}
-	if o.retry == backoff { // the retry writes the status, too
+	if d.retry == retryWithBackoff { // the retry writes the status, too
 		klog.FromContext(ctx).V(2).Info("Status not written", "err", statusErr)
 		return result, err
 	}
 	return Result{}, statusErr
 }
 
-// writeStatus writes the status in one request if the status has changed, and then calls announce. It does nothing
-// after a quiet outcome, or if the status of the cached object was lost.
-func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, o outcome) error {
-	if why := UnreadableIn(obj); o.quiet || why != nil && why.StatusLost {
+// writeStatus writes the status in one request if the status has changed, and then calls recordTransition. It does
+// nothing after a quiet decision, or if the status of the cached object was lost.
+func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, d decision) error {
+	if why := UnreadableIn(obj); d.quiet || why != nil && why.StatusLost {
 		return nil
 	}
-	o.setConditions(obj)
+	d.setConditions(obj)
 	*obj.StatusObservedGeneration() = obj.GetGeneration()
 	conditions.Stamp(*current.StatusConditions(), obj.StatusConditions(), obj.GetGeneration(),
 		metav1.NewTime(p.Clock.Now()))
@@ -139,16 +140,16 @@ func (p *Pipeline[T]) writeStatus(ctx context.Context, key Key, current, obj T, 
 	if err := p.sendStatus(ctx, key, obj); err != nil {
 		return err
 	}
-	p.announce(current, obj, o.err != nil || o.warn)
+	p.recordTransition(current, obj, d.err != nil || d.warn)
 	return nil
 }
 
-// sendStatus writes the status of obj in one request. It returns AwaitDeletion if the object does not exist.
+// sendStatus writes the status of obj in one request. It returns ErrDeletionNotObserved if the object does not exist.
 func (p *Pipeline[T]) sendStatus(ctx context.Context, key Key, obj T) error {
 	p.Tracker.Sends(key)
 	updated, err := p.Client(key.Namespace).UpdateStatus(ctx, obj, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		return AwaitDeletion()
+		return ErrDeletionNotObserved
 	}
 	if err != nil {
 		return fmt.Errorf("writing the status of %s %s: %w", p.GroupVersionKind.Kind, key, err)
@@ -158,11 +159,11 @@ func (p *Pipeline[T]) sendStatus(ctx context.Context, key Key, obj T) error {
 	return nil
 }
 
-// announce records an Event if the status or reason of Ready has changed. Otherwise it records an Event if the object
-// has become Degraded, or if the reason of Degraded has changed. For example, a failing component makes a Platform
-// Degraded, but the reason of its condition Ready stays the same. The Event is a Warning if warn is true or the object
-// is Degraded.
-func (p *Pipeline[T]) announce(before, obj T, warn bool) {
+// recordTransition records an Event if the status or reason of Ready has changed. Otherwise it records an Event if the
+// object has become Degraded, or if the reason of Degraded has changed. For example, a failing component makes a
+// Platform Degraded, but the reason of its condition Ready stays the same. The Event is a Warning if warn is true or
+// the object is Degraded.
+func (p *Pipeline[T]) recordTransition(before, obj T, warn bool) {
 	degraded := conditions.IsTrue(*obj.StatusConditions(), conditions.Degraded)
 	note := transition(before, obj, conditions.Ready)
 	if note == nil && degraded {

@@ -39,13 +39,13 @@ func TestAddingFinalizerFails(t *testing.T) {
 		"is a conflict if the object has been modified": {
 			func(b *bench) { b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, apierrors.IsConflict,
 		},
-		"is a conflict if the object has been made anew": {
+		"is a conflict if the object has been created again": {
 			func(b *bench) { b.delete(theToy); b.create(newToy(theToy.Name)) }, apierrors.IsConflict,
 		},
 		"waits for the event if the object is gone": {
 			func(b *bench) { b.delete(theToy) }, awaitsDeletion,
 		},
-		"is an error if the API server refuses": {
+		"is an error if the API server rejects it": {
 			func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, refused) },
 		},
 	} {
@@ -65,8 +65,8 @@ func TestAddingFinalizerFails(t *testing.T) {
 	}
 }
 
-// awaitsDeletion reports whether err is the error that AwaitDeletion returns.
-func awaitsDeletion(err error) bool { return errors.Is(err, controller.AwaitDeletion()) }
+// awaitsDeletion reports whether err is ErrDeletionNotObserved.
+func awaitsDeletion(err error) bool { return errors.Is(err, controller.ErrDeletionNotObserved) }
 
 func TestReconcileWaitsUntilCacheHasFinalizer(t *testing.T) {
 	kind := &cleaner{
@@ -176,15 +176,15 @@ func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 			},
 		},
 		"after a conflict": {err: apierrors.NewConflict(toyResource, "child", errors.New("it was modified"))},
-		"while the cache is about to receive a deletion": {err: controller.AwaitDeletion()},
-		"when it is stuck": {
+		"while the cache is about to receive a deletion": {err: controller.ErrDeletionNotObserved},
+		"after Stalled": {
 			err: controller.Stalled(errors.New("not ours"), 0),
 			conditions: []string{
 				"Degraded=True ReconcileError: not ours", "Progressing=False ReconcileError: not ours",
 				"Ready=False ReconcileError: not ours", "Stalled=True ReconcileError: not ours",
 			},
 		},
-		"when it asks for another pass": {
+		"after a RequeueAfter": {
 			result: controller.Result{RequeueAfter: time.Second},
 			conditions: []string{
 				"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=True Painted: It is red.",
@@ -237,7 +237,7 @@ func TestRemovingFinalizerFails(t *testing.T) {
 		"is a conflict if the object has been modified": {
 			func(b *bench) { b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, apierrors.IsConflict, nil,
 		},
-		"is an error if the API server refuses": {
+		"is an error if the API server rejects it": {
 			func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, refused) },
 			[]string{"Degraded=True " + message, "Progressing=True " + message, "Ready=False " + message},
 		},

@@ -54,14 +54,14 @@ func (r *Refusals[I]) Note(object types.UID, part string, input I, err error, sh
 	defer r.mu.Unlock()
 	now := r.clock.Now()
 	r.prune(now)
-	of := refusalKey{object, part}
-	last, again := r.last[of]
+	key := refusalKey{object, part}
+	last, again := r.last[key]
 	if !again || last.input != input || now.After(last.forgotten) {
 		last = refusal[I]{input: input, first: now}
 	}
 	last.Refusal = Refusal{Err: err, Until: now.Add(min(max(now.Sub(last.first), shortest), longest))}
 	last.forgotten = last.Until.Add(longest)
-	r.last[of] = last
+	r.last[key] = last
 	return last.Refusal
 }
 
@@ -70,10 +70,10 @@ func (r *Refusals[I]) Note(object types.UID, part string, input I, err error, sh
 func (r *Refusals[I]) Recent(object types.UID, part string, input I) (last Refusal, found bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	of := refusalKey{object, part}
-	known, found := r.last[of]
+	key := refusalKey{object, part}
+	known, found := r.last[key]
 	if found && known.input != input {
-		delete(r.last, of) // so that a later attempt with the old input is not delayed
+		delete(r.last, key) // so that a later attempt with the old input is not delayed
 		return Refusal{}, false
 	}
 	if !found || !r.clock.Now().Before(known.Until) {

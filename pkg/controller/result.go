@@ -65,15 +65,15 @@ func (e *waitError) Error() string { return e.message }
 // reconcile starts after the given time.
 func Postpone(after time.Duration) error { return postponeError{after} }
 
-// AwaitDeletion returns the error of a reconcile that got a 404 response for an object that is in the
-// cache. Most likely the cache is about to receive the event of the deletion. The cache alone decides
-// whether an object exists, so the reconcile is postponed by 5 s.
-func AwaitDeletion() error { return Postpone(deletionRecheck) }
+// ErrDeletionNotObserved is the error of a reconcile that got a 404 response for an object that is in the cache. Most
+// likely the cache is about to receive the event of the deletion. The cache alone decides whether an object exists, so
+// the reconcile is postponed by 5 s.
+var ErrDeletionNotObserved = Postpone(deletionRecheck)
 
-// deletionRecheck is how long AwaitDeletion waits for the event of a deletion.
+// deletionRecheck is how long a reconcile with ErrDeletionNotObserved waits for the event of the deletion.
 const deletionRecheck = 5 * time.Second
 
-// postponeError is a value, so that errors.Is(err, AwaitDeletion()) works.
+// postponeError is a value, so that errors.Is finds equal errors.
 type postponeError struct{ after time.Duration }
 
 func (e postponeError) Error() string { return "postponed by " + e.after.String() }

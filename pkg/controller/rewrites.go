@@ -13,7 +13,7 @@ type rewrite struct {
 func (t *Tracker) RecordRewrite(key Key, name string, token uint64, note Note) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k := t.of(key)
+	k := t.tracked(key)
 	if k.rewrites[name].note != note {
 		k.warnings = append(k.warnings, note)
 	}
@@ -27,7 +27,7 @@ func (t *Tracker) RecordRewrite(key Key, name string, token uint64, note Note) {
 func (t *Tracker) IsRewrite(key Key, name string, token uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	last, found := t.of(key).rewrites[name]
+	last, found := t.tracked(key).rewrites[name]
 	return found && last.token == token
 }
 
@@ -35,14 +35,14 @@ func (t *Tracker) IsRewrite(key Key, name string, token uint64) bool {
 func (t *Tracker) ForgetRewrite(key Key, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.of(key).rewrites, name)
+	delete(t.tracked(key).rewrites, name)
 }
 
 // takeWarnings returns the notes of RecordRewrite since the last call.
 func (t *Tracker) takeWarnings(key Key) []Note {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k := t.of(key)
+	k := t.tracked(key)
 	notes := k.warnings
 	k.warnings = nil
 	return notes

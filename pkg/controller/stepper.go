@@ -55,12 +55,13 @@ func (s Stepper) Next(ctx context.Context, begins func(key Key) bool) (step Step
 		return Step{Key: key}, true
 	}
 	result, err := recovered(func() (Result, error) { return s.syncHandler(ctx, key) })
-	o := classify(result, err)
-	klog.FromContext(ctx).V(2).Info("Reconcile ended", "controller", s.name, "object", key, "result", string(o.name),
-		"reason", o.reason)
+	d := classify(result, err)
+	klog.FromContext(ctx).V(2).Info("Reconcile ended", "controller", s.name, "object", key, "result", string(d.outcome),
+		"reason", d.reason)
 	periodic := err == nil && result.Check
 	return Step{
-		Key: key, Outcome: o.name, Err: o.err, Soon: o.isSoon(), Later: !o.isSoon() && o.retry != onChange && !periodic,
+		Key: key, Outcome: d.outcome, Err: d.err, Soon: d.isSoon(),
+		Later: !d.isSoon() && d.retry != retryOnChange && !periodic,
 	}, true
 }
 

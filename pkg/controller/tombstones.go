@@ -12,7 +12,7 @@ import "k8s.io/apimachinery/pkg/types"
 func (t *Tracker) Deleted(key Key, name string, object types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k := t.of(key)
+	k := t.tracked(key)
 	k.sends()
 	if k.deleted == nil {
 		k.deleted = map[string]types.UID{}
@@ -24,5 +24,5 @@ func (t *Tracker) Deleted(key Key, name string, object types.UID) {
 func (t *Tracker) IsDeleted(key Key, name string, object types.UID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return object != "" && t.of(key).deleted[name] == object
+	return object != "" && t.tracked(key).deleted[name] == object
 }

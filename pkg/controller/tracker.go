@@ -11,7 +11,7 @@ import (
 //   - writes that the caches have not observed yet, so that a process reads its own writes (writes.go),
 //   - objects that this process has deleted, which a cache may still have (tombstones.go),
 //   - objects in which the API server keeps values other than the written values (rewrites.go),
-//   - the reconcile in flight, so that a status that this process wrote causes no further reconcile (flights.go),
+//   - the reconcile in flight, so that a status that this process wrote causes no further reconcile (inflight.go),
 //   - how many reconciles have sent a write (budget.go).
 //
 // A restart loses the Tracker. This costs only time, because reconciles read everything again from the API server. A
@@ -33,8 +33,8 @@ type tracked struct {
 	rewrites map[string]rewrite
 	// warnings are the Events to record at the end of the reconcile.
 	warnings []Note
-	// flight is the reconcile that has begun and not ended. Nil if there is none.
-	flight *flight
+	// inFlight is the reconcile that has begun and not ended. Nil if there is none.
+	inFlight *inFlight
 	// status is the version of the last status that this process wrote, until an informer has delivered it.
 	status string
 }
@@ -44,8 +44,8 @@ func NewTracker() *Tracker {
 	return &Tracker{keys: map[Key]*tracked{}, writeBudget: newBudget[Key](writeBurst, writeInterval)}
 }
 
-// of returns what the Tracker remembers for a key. The caller holds the lock.
-func (t *Tracker) of(key Key) *tracked {
+// tracked returns what the Tracker remembers for a key. The caller holds the lock.
+func (t *Tracker) tracked(key Key) *tracked {
 	if t.keys[key] == nil {
 		t.keys[key] = &tracked{}
 	}
@@ -61,7 +61,7 @@ func (t *Tracker) tidy(key Key) {
 
 // isEmpty reports whether there is nothing to remember.
 func (k *tracked) isEmpty() bool {
-	return len(k.writes)+len(k.deleted)+len(k.rewrites)+len(k.warnings) == 0 && k.flight == nil && k.status == ""
+	return len(k.writes)+len(k.deleted)+len(k.rewrites)+len(k.warnings) == 0 && k.inFlight == nil && k.status == ""
 }
 
 // Forget forgets a key whose object does not exist any more.

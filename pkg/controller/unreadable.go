@@ -68,14 +68,14 @@ func (p *Pipeline[T]) reportUnreadable(ctx context.Context, key Key, cached T, w
 	if said == nil || said.Message != why.Message || said.ObservedGeneration != cached.GetGeneration() {
 		klog.FromContext(ctx).Error(nil, "Object is not reconciled", "reason", why.Reason, "message", why.Message)
 	}
-	_, err := p.call(ctx, key, cached, func(context.Context, T) (Result, error) { return Result{}, why })
+	_, err := p.callAndWriteStatus(ctx, key, cached, func(context.Context, T) (Result, error) { return Result{}, why })
 	return Result{}, err
 }
 
-// readable returns the object to pass to Finalize: cached or, if a limit kept its spec out of the cache, the object
-// from the API server. ok is false if the spec cannot be read at all. The caller then removes the finalizer without
-// calling Finalize.
-func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, ok bool, err error) {
+// objectToFinalize returns the object to pass to Finalize: cached or, if a limit kept its spec out of the cache, the
+// object from the API server. ok is false if the spec cannot be read at all. The caller then removes the finalizer
+// without calling Finalize.
+func (p *Pipeline[T]) objectToFinalize(ctx context.Context, key Key, cached T) (obj T, ok bool, err error) {
 	why := UnreadableIn(cached)
 	if why == nil {
 		return cached, true, nil
@@ -83,14 +83,14 @@ func (p *Pipeline[T]) readable(ctx context.Context, key Key, cached T) (obj T, o
 	if why.Reason != lenient.ReasonUnreadable {
 		obj, err = p.Client(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return cached, false, AwaitDeletion()
+			return cached, false, ErrDeletionNotObserved
 		}
 		if err != nil {
 			return cached, false, fmt.Errorf("reading %s %s before it is finalized: %w", p.GroupVersionKind.Kind, key, err)
 		}
 		if obj.GetUID() != cached.GetUID() || obj.GetDeletionTimestamp() == nil ||
 			!slices.Contains(obj.GetFinalizers(), p.Finalizer.Name) {
-			return cached, false, AwaitDeletion()
+			return cached, false, ErrDeletionNotObserved
 		}
 		if UnreadableIn(obj) == nil {
 			return obj, true, nil

@@ -33,7 +33,7 @@ func TestQueueStaysEmptyUntilControllerRuns(t *testing.T) {
 		passes <- key.Name
 		return controller.Result{}, nil
 	})
-	c.Watch(informer, controller.Self(queue, controller.NewTracker()))
+	c.Watch(informer, controller.SelfHandler(queue, controller.NewTracker()))
 	if !c.WaitForSync(ctx) {
 		t.Fatal("the cache has not synced")
 	}
@@ -65,7 +65,7 @@ func TestRunReturnsErrorIfInformerHasStopped(t *testing.T) {
 	informer.RunWithContext(ended)
 	queue := controller.NewQueue("", clock.RealClock{})
 	c := controller.New(uniqueName(), queue, nil)
-	c.Watch(informer, controller.Self(queue, controller.NewTracker()))
+	c.Watch(informer, controller.SelfHandler(queue, controller.NewTracker()))
 	ctx, _ := logTo(t.Context())
 	if err := c.Run(ctx, 1); err == nil {
 		t.Error("Run did not fail")
@@ -109,7 +109,7 @@ func TestControllersShareRegistration(t *testing.T) {
 			return controller.Result{}, nil
 		})
 		informer := &countedInformer{SharedInformer: shared}
-		c.Watch(informer, controller.Self(queue, controller.NewTracker()))
+		c.Watch(informer, controller.SelfHandler(queue, controller.NewTracker()))
 		controllers, informers = append(controllers, c), append(informers, informer)
 	}
 	running, _ := logTo(ctx)

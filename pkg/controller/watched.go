@@ -19,8 +19,8 @@ const (
 	failureLogInterval = time.Minute
 )
 
-// failures remembers the last failed list or watch of a kind's own objects.
-type failures struct {
+// watchFailures remembers the last failed list or watch of a kind's own objects.
+type watchFailures struct {
 	clock clock.PassiveClock
 	// handle is the default handler of client-go, which logs a failure.
 	handle cache.WatchErrorHandlerWithContext
@@ -29,13 +29,13 @@ type failures struct {
 	last, logged time.Time
 }
 
-func newFailures(clock clock.PassiveClock) *failures {
-	return &failures{clock: clock, handle: cache.DefaultWatchErrorHandler}
+func newWatchFailures(clock clock.PassiveClock) *watchFailures {
+	return &watchFailures{clock: clock, handle: cache.DefaultWatchErrorHandler}
 }
 
 // observe makes an informer report failed lists and watches to f. In addition to the log lines of client-go, observe
 // logs at most one line per failureLogInterval. It returns an error if the informer has started.
-func (f *failures) observe(name string, informer cache.SharedInformer) error {
+func (f *watchFailures) observe(name string, informer cache.SharedInformer) error {
 	return informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		f.handle(ctx, r, err)
 		if f.note(err) {
@@ -48,7 +48,7 @@ func (f *failures) observe(name string, informer cache.SharedInformer) error {
 
 // note records a failure, and reports whether to log it. An expired resource version is not a failure, because the
 // reflector then lists again.
-func (f *failures) note(err error) bool {
+func (f *watchFailures) note(err error) bool {
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return false
 	}
@@ -63,7 +63,7 @@ func (f *failures) note(err error) bool {
 }
 
 // recent reports whether a list or watch has failed within failureWindow.
-func (f *failures) recent() bool {
+func (f *watchFailures) recent() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return !f.last.IsZero() && f.clock.Since(f.last) < failureWindow
@@ -72,5 +72,5 @@ func (f *failures) recent() bool {
 // Watched reports whether the caches of the controller have synced, and no list or watch of its kind has failed
 // within the last two minutes.
 func (c *Controller) Watched() bool {
-	return c.HasSynced() && (c.failures == nil || !c.failures.recent())
+	return c.HasSynced() && (c.watchFailures == nil || !c.watchFailures.recent())
 }

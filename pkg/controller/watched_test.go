@@ -76,10 +76,10 @@ func TestControllerSaysWhetherItsKindIsWatched(t *testing.T) {
 		defer queue.ShutDown()
 		c := New("watched", queue, nil)
 		c.Watch(informer, cache.ResourceEventHandlerFuncs{})
-		c.failures = newFailures(clock.RealClock{})
+		c.watchFailures = newWatchFailures(clock.RealClock{})
 		// client-go sleeps until the time outside of the bubble
-		c.failures.handle = func(context.Context, *cache.Reflector, error) {}
-		if err := c.failures.observe("watched", informer); err != nil {
+		c.watchFailures.handle = func(context.Context, *cache.Reflector, error) {}
+		if err := c.watchFailures.observe("watched", informer); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(ctx)
@@ -112,7 +112,7 @@ func TestControllerSaysWhetherItsKindIsWatched(t *testing.T) {
 
 func TestExpiredWatchIsNoFailure(t *testing.T) {
 	t.Parallel()
-	f := newFailures(clock.RealClock{})
+	f := newWatchFailures(clock.RealClock{})
 	if f.note(apierrors.NewResourceExpired("too old")) || f.recent() {
 		t.Error("an expired resource version counts as a failure")
 	}

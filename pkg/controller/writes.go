@@ -35,7 +35,7 @@ var errBehind = errors.New("the cache is outdated")
 func (t *Tracker) Wrote(key Key, kind string, store Store, version string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k := t.of(key)
+	k := t.tracked(key)
 	k.sends()
 	if order, err := resourceversion.CompareResourceVersion(version, k.writes[store].version); err == nil && order < 0 {
 		return // the response to a write without a change has the resource version of the last change
@@ -52,7 +52,7 @@ func (t *Tracker) Observed(key Key) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var behind error
-	writes := t.of(key).writes
+	writes := t.tracked(key).writes
 	for store, last := range writes {
 		now := store.LastStoreSyncResourceVersion()
 		if last.isPending(now) {

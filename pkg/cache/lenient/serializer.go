@@ -1,7 +1,8 @@
 // Package lenient decodes objects of Windlass' kinds. An object that its Go type cannot hold does not fail the list
 // or the watch: the decoder returns the metadata and the status of the object, with a Mark.
 //
-// The schemas of the CRDs reject such objects. They can be stored only while somebody has changed a CRD.
+// The schemas of the CRDs reject such objects. An object that does not fit can be stored only while somebody has
+// changed a CRD.
 package lenient
 
 import (

@@ -60,7 +60,7 @@ func (t *Type[T]) cached(ctx context.Context, namespace, name string) (T, error)
 	}
 	child, err = t.Client(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return child, controller.AwaitDeletion()
+		return child, controller.ErrDeletionNotObserved
 	}
 	if err != nil {
 		return child, err

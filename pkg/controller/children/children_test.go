@@ -32,20 +32,20 @@ func TestEnsure(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		want   *appsv1.Deployment
-		cached *appsv1.Deployment // also on the server
-		live   *appsv1.Deployment
+		cached *appsv1.Deployment // the child in the cache and on the server
+		live   *appsv1.Deployment // the child on the server, if the cache lacks it
 		refuse map[string]error
 
 		writes []string
 		err    string
-		ends   *appsv1.Deployment // the child on the server at the end; nil means that there is none
+		ends   *appsv1.Deployment // the child on the server at the end, if there is one
 	}{
-		"makes a child that is not there":               {want: want(), writes: []string{create}, ends: made(t)},
-		"leaves a child alone that says what is wanted": {want: want(), cached: made(t), ends: made(t)},
-		"leaves alone what others have set":             {want: want(), cached: made(t, byOthers), ends: made(t, byOthers)},
-		"puts a change right in one write": {
+		"creates a missing child":                     {want: want(), writes: []string{create}, ends: made(t)},
+		"does not write a child in the desired state": {want: want(), cached: made(t), ends: made(t)},
+		"keeps fields of other clients":               {want: want(), cached: made(t, byOthers), ends: made(t, byOthers)},
+		"repairs drift in one write": {
 			want: want(), cached: made(t, image("iron:1"), without("FLAG")), writes: []string{patch}, ends: made(t)},
-		"puts a change right beside what others have set": {
+		"repairs drift and keeps fields of other clients": {
 			want: want(), cached: made(t, image("iron:1"), byOthers), writes: []string{patch}, ends: made(t, byOthers)},
 		"removes fields that are no longer desired and keeps fields of others": {
 			want: want(without("SAIL"), func(d *appsv1.Deployment) { d.Labels = nil }), cached: made(t, byOthers),
@@ -59,48 +59,50 @@ func TestEnsure(t *testing.T) {
 					want(without("SAIL"), func(d *appsv1.Deployment) { d.Labels = nil }))
 			}),
 		},
-		"leaves replicas that are no longer desired to others": {
+		"keeps observed replicas that are no longer desired": {
 			want: want(replicas(nil)), cached: made(t, replicas(ptr.To[int32](9))), writes: []string{patch},
 			ends: made(t, replicas(ptr.To[int32](9)), func(d *appsv1.Deployment) {
 				d.Annotations[children.RecordAnnotation] = record(t, want(replicas(nil)))
 			}),
 		},
-		"goes on with a child that the cache does not have yet": {
+		"reads a child that the cache lacks": {
 			want: want(), live: made(t), writes: []string{create}, ends: made(t),
 		},
-		"gives a child its label back": {
+		"restores the label of a child": {
 			want: want(), live: made(t, unlabelled), writes: []string{create, patch}, ends: made(t),
 		},
-		"gives a child its owner back": {want: want(), cached: made(t, unowned), writes: []string{patch}, ends: made(t)},
-		"leaves an object of nobody's alone": {
+		"restores the owner reference of a child": {
+			want: want(), cached: made(t, unowned), writes: []string{patch}, ends: made(t),
+		},
+		"does not write an object without an owner": {
 			want: want(), live: made(t, foreign), writes: []string{create}, err: taken("nobody"), ends: made(t, foreign)},
-		"leaves an object of somebody else's alone": {
+		"does not write an object of another owner": {
 			want: want(), cached: made(t, ownedBy("Job", "theirs", "x")), err: taken("Job theirs"),
 			ends: made(t, ownedBy("Job", "theirs", "x"))},
-		"leaves the child of an owner of another group alone": {
+		"does not write a child of an owner of another API group": {
 			want: want(), cached: made(t, ownedBy("Ship", "boat", "x"), ofOtherGroup), err: taken("Ship boat"),
 			ends: made(t, ownedBy("Ship", "boat", "x"), ofOtherGroup)},
 		"waits for the child of an earlier owner": {
 			want: want(), cached: made(t, ownedBy("Ship", "boat", "x")),
 			err:  "Waiting for the deletion of Deployment boat, which belongs to a previous Ship of this name.",
 			ends: made(t, ownedBy("Ship", "boat", "x"))},
-		"waits for an object of somebody else's that is going": {
+		"waits for an object of another owner that is being deleted": {
 			want: want(), live: made(t, foreign, going), writes: []string{create},
 			err:  "Deployment boat is being deleted. The operator creates it again after the deletion.",
 			ends: made(t, foreign, going)},
-		"waits for a child that is going": {
+		"waits for a child that is being deleted": {
 			want: want(), cached: made(t, going), err: "Deployment boat is being deleted. The operator creates it " +
 				"again after the deletion.", ends: made(t, going)},
-		"says what it could not create": {
+		"names the child that it could not create": {
 			want: want(), refuse: map[string]error{
 				"create deployments": errors.New("no answer"),
 			}, writes: []string{create}, err: "creating Deployment port/boat: no answer"},
-		"says what it could not update": {
+		"names the child that it could not update": {
 			want: want(), cached: made(t, image("iron:1")), refuse: map[string]error{
 				"patch deployments": errors.New("no answer"),
 			}, writes: []string{patch},
 			err: "updating Deployment port/boat: no answer", ends: made(t, image("iron:1"))},
-		"says what it could not read": {
+		"names the child that it could not read": {
 			want: want(), live: made(t), refuse: map[string]error{
 				"get deployments": errors.New("no answer"),
 			}, writes: []string{create},
@@ -215,17 +217,17 @@ func TestPrune(t *testing.T) {
 		writes []string
 		err    string
 	}{
-		"deletes a child":                       {cached: made(t), writes: []string{remove}},
-		"has nothing to do where there is none": {},
-		"leaves what is somebody else's":        {cached: made(t, ownedBy("Job", "theirs", "x"))},
-		"leaves what is nobody's":               {cached: made(t, foreign)},
-		"leaves what is going":                  {cached: made(t, going)},
-		"waits for the event if the child has just gone": {
+		"deletes a child":                               {cached: made(t), writes: []string{remove}},
+		"does nothing without a child":                  {},
+		"keeps an object of another owner":              {cached: made(t, ownedBy("Job", "theirs", "x"))},
+		"keeps an object without an owner":              {cached: made(t, foreign)},
+		"does not delete a child that is being deleted": {cached: made(t, going)},
+		"waits for the event if the child does not exist any more": {
 			cached: made(t), refuse: apierrors.NewNotFound(appsv1.Resource("deployments"), "boat"), writes: []string{
 				remove,
-			}, err: controller.AwaitDeletion().Error(),
+			}, err: controller.ErrDeletionNotObserved.Error(),
 		},
-		"says what it could not delete": {
+		"names the child that it could not delete": {
 			cached: made(t), refuse: errors.New("no answer"), writes: []string{remove},
 			err: "deleting Deployment port/boat: no answer",
 		},

@@ -42,7 +42,7 @@ type Owner struct {
 	Confirm func(ctx context.Context) error
 }
 
-// Recheck returns AwaitDeletion if the owner does not exist any more, was replaced or is being deleted. The
+// Recheck returns ErrDeletionNotObserved if the owner does not exist any more, was replaced or is being deleted. The
 // cache may not have observed that yet. (As in k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp.)
 func (o Owner) Recheck() error {
 	if o.Live == nil {
@@ -50,13 +50,13 @@ func (o Owner) Recheck() error {
 	}
 	live, err := o.Live()
 	if apierrors.IsNotFound(err) {
-		return controller.AwaitDeletion()
+		return controller.ErrDeletionNotObserved
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s %s to confirm that it is not being deleted: %w", o.Kind.Kind, o.key(), err)
 	}
 	if live.GetUID() != o.GetUID() || live.GetDeletionTimestamp() != nil {
-		return controller.AwaitDeletion()
+		return controller.ErrDeletionNotObserved
 	}
 	return nil
 }

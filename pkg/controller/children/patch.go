@@ -210,8 +210,8 @@ func (w desiredState[T]) lastWanted(live T, modified, current map[string]any, m 
 // podSpec is the path of the spec of the Pods in a workload.
 var podSpec = []string{"spec", "template", "spec"}
 
-// removeInitContainers makes a merge remove the init containers of others, if no init container is desired. A merge
-// that replaces the list of volumes would otherwise keep init containers without their volumes.
+// removeInitContainers makes a merge remove the init containers of other clients, if no init container is desired. A
+// merge that replaces the list of volumes would otherwise keep init containers without their volumes.
 func removeInitContainers(original, modified, current map[string]any) {
 	was, _, _ := unstructured.NestedMap(original, podSpec...)
 	pod, _, _ := unstructured.NestedMap(modified, podSpec...)

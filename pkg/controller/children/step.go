@@ -83,7 +83,7 @@ func (all steps[S]) apply(ctx context.Context, s S) error {
 		if err == nil {
 			return true
 		}
-		if errors.Is(err, controller.AwaitDeletion()) {
+		if errors.Is(err, controller.ErrDeletionNotObserved) {
 			errs = nil // the owner may be gone, so other errors do not matter
 		}
 		errs, missing = append(errs, err), append(missing, step.Name)
@@ -109,7 +109,8 @@ func (all steps[S]) apply(ctx context.Context, s S) error {
 // namespace is being deleted, the reconcile has ended, or the API server as a whole does not respond. If only an
 // admission webhook of one type does not respond, the API server responds with 500, which is none of these codes.
 func concernsAll(err error) bool {
-	return errors.Is(err, controller.AwaitDeletion()) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
+	return errors.Is(err, controller.ErrDeletionNotObserved) ||
+		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
 		errors.Is(err, context.Canceled) || errors.As(err, new(net.Error)) || // also context.DeadlineExceeded
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServiceUnavailable(err)

@@ -110,19 +110,19 @@ func TestErrorThatConcernsAllChildrenStopsReconcile(t *testing.T) {
 		err   error
 		stops bool
 	}{
-		"503":                             {apierrors.NewServiceUnavailable("shutting down"), true},
-		"429":                             {apierrors.NewTooManyRequests("overloaded", 1), true},
-		"504":                             {apierrors.NewTimeoutError("no response", 1), true},
-		"a timeout of etcd":               {apierrors.NewServerTimeout(services, "create", 1), true},
-		"no connection":                   {&url.Error{Op: "Post", URL: "https://10.0.0.1", Err: io.EOF}, true},
-		"the end of the process":          {context.Canceled, true},
-		"a deadline":                      {context.DeadlineExceeded, true},
-		"an owner that is gone":           {controller.AwaitDeletion(), true},
-		"a namespace that is deleted":     {terminating, true},
-		"a webhook that does not answer":  {apierrors.NewInternalError(errors.New("failed calling webhook")), false},
-		"a conflict":                      {apierrors.NewConflict(services, "web", nil), false},
-		"a missing right":                 {apierrors.NewForbidden(services, "web", nil), false},
-		"a name of somebody else's child": {controller.Stalled(errors.New("taken"), 0), false},
+		"503":                                   {apierrors.NewServiceUnavailable("shutting down"), true},
+		"429":                                   {apierrors.NewTooManyRequests("overloaded", 1), true},
+		"504":                                   {apierrors.NewTimeoutError("no response", 1), true},
+		"a timeout of etcd":                     {apierrors.NewServerTimeout(services, "create", 1), true},
+		"no connection":                         {&url.Error{Op: "Post", URL: "https://10.0.0.1", Err: io.EOF}, true},
+		"the end of the process":                {context.Canceled, true},
+		"a deadline":                            {context.DeadlineExceeded, true},
+		"an owner that does not exist any more": {controller.ErrDeletionNotObserved, true},
+		"a namespace that is deleted":           {terminating, true},
+		"a webhook that does not respond":       {apierrors.NewInternalError(errors.New("failed calling webhook")), false},
+		"a conflict":                            {apierrors.NewConflict(services, "web", nil), false},
+		"a missing right":                       {apierrors.NewForbidden(services, "web", nil), false},
+		"a name of another owner's child":       {controller.Stalled(errors.New("taken"), 0), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			crew := crew{fails: map[string]error{"a": fmt.Errorf("creating: %w", c.err)}}
@@ -135,7 +135,7 @@ func TestErrorThatConcernsAllChildrenStopsReconcile(t *testing.T) {
 
 // TestOwnerThatIsGoneHidesOtherErrors checks that the reconcile is quiet.
 func TestOwnerThatIsGoneHidesOtherErrors(t *testing.T) {
-	c := crew{fails: map[string]error{"a": errors.New("rejected"), "b": controller.AwaitDeletion()}}
+	c := crew{fails: map[string]error{"a": errors.New("rejected"), "b": controller.ErrDeletionNotObserved}}
 	controllertest.Equal(t, "whether the error is quiet", true, controller.Quiet(c.reconcile(t.Context(), "a", "b", "c")))
 }
 

@@ -71,11 +71,12 @@ func (t *Type[T]) Ensure(ctx context.Context, owner Owner, want T, initially fun
 }
 
 // Update is Ensure for a child that existed when the reconcile began. If the child was deleted since, Update returns
-// AwaitDeletion. It does not create the child again: a reconcile that found no child might have made other decisions.
+// ErrDeletionNotObserved. It does not create the child again: a reconcile that found no child might have made other
+// decisions.
 func (t *Type[T]) Update(ctx context.Context, owner Owner, want T) (T, error) {
 	live, err := t.cached(ctx, want.GetNamespace(), want.GetName())
 	if apierrors.IsNotFound(err) {
-		return live, controller.AwaitDeletion()
+		return live, controller.ErrDeletionNotObserved
 	}
 	if err != nil {
 		return live, fmt.Errorf("reading %s from the cache: %w", t.describe(want), err)
@@ -106,7 +107,7 @@ func (t *Type[T]) PruneLive(ctx context.Context, owner Owner, name string) error
 }
 
 // Live reads a child from the API server, for decisions that an outdated cache must not make. It
-// returns AwaitDeletion for a 404 while the cache has the child.
+// returns ErrDeletionNotObserved for a 404 while the cache has the child.
 func (t *Type[T]) Live(ctx context.Context, owner Owner, name string) (live T, found bool, err error) {
 	live, err = t.Client(owner.GetNamespace()).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -118,12 +119,12 @@ func (t *Type[T]) Live(ctx context.Context, owner Owner, name string) (live T, f
 	return live, true, nil
 }
 
-// awaitDeletion returns AwaitDeletion while the cache has a child for which the API server returned
+// awaitDeletion returns ErrDeletionNotObserved while the cache has a child for which the API server returned
 // a 404, unless this process deleted the child.
 func (t *Type[T]) awaitDeletion(owner Owner, namespace, name string) error {
 	known, err := t.Cache.Get(namespace, name)
 	if err == nil && t.owns(owner, known) && !t.IsRemoved(owner, known) {
-		return controller.AwaitDeletion()
+		return controller.ErrDeletionNotObserved
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func TestProcessIsReadyOnceCachesAreFilled(t *testing.T) {
 				queue := controller.NewQueue("toy", clock.RealClock{})
 				defer queue.ShutDown()
 				toy := controller.New("toy", queue, nil)
-				toy.Watch(informer, controller.Self(queue, controller.NewTracker()))
+				toy.Watch(informer, controller.SelfHandler(queue, controller.NewTracker()))
 				warm, began := newWarmUp(Instance{Controllers: []*controller.Controller{toy}}), time.Now()
 				if warm.check() == nil {
 					t.Error("ready before the cache is filled")
@@ -188,7 +188,7 @@ func TestEndpointsSayWhichKindIsNotWatched(t *testing.T) {
 	queue := controller.NewQueue("slow", clock.RealClock{})
 	defer queue.ShutDown()
 	slow := controller.New("slow", queue, nil)
-	slow.Watch(informer, controller.Self(queue, controller.NewTracker()))
+	slow.Watch(informer, controller.SelfHandler(queue, controller.NewTracker()))
 	handler := health(nil, func() error { return nil }, running(slow))
 	Metrics{Plain: true}.addTo(handler, unprotected, running(slow))
 	get := func(path string) string {

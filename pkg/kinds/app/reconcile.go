@@ -78,7 +78,7 @@ func (r *reconciler) setStatus(p *scope, err error) error {
 	// The Events need the new digest.
 	r.recordEvents(p)
 	if err == nil && d == nil { // another client deleted the Deployment
-		err = controller.AwaitDeletion()
+		err = controller.ErrDeletionNotObserved
 	}
 	if err != nil {
 		return setFailed(p, err)

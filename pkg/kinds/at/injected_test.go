@@ -29,7 +29,7 @@ func TestInjectedContainerDoesNotDelayEnd(t *testing.T) {
 			at: example(succeeded), now: time.Hour, pod: pod(exited(0), besideProxy), unobserved: func(f fixture) {
 				f.Remove(pod())
 			},
-			writes: []string{patchPod}, err: controller.AwaitDeletion().Error(),
+			writes: []string{patchPod}, err: controller.ErrDeletionNotObserved.Error(),
 		},
 	})
 }

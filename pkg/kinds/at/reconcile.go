@@ -106,7 +106,7 @@ func (r *reconciler) expire(ctx context.Context, at *v1.At, pod runonce.State) (
 		Preconditions: &metav1.Preconditions{UID: &at.UID, ResourceVersion: &at.ResourceVersion},
 	})
 	if apierrors.IsNotFound(err) {
-		return controller.Result{}, controller.AwaitDeletion()
+		return controller.Result{}, controller.ErrDeletionNotObserved
 	}
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("deleting At %s/%s, whose ttlSecondsAfterFinished has passed: %w",

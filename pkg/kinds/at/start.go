@@ -87,7 +87,7 @@ func (r *reconciler) confirm(ctx context.Context, at *v1.At) error {
 	}
 	live, err := r.ats.Ats(at.Namespace).Get(ctx, at.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return controller.AwaitDeletion()
+		return controller.ErrDeletionNotObserved
 	}
 	if err == nil && live.ResourceVersion != at.ResourceVersion {
 		return apierrors.NewConflict(v1.Resource("ats"), at.Name, fmt.Errorf("the cache is outdated"))

@@ -46,7 +46,7 @@ func TestReconcileStartsPod(t *testing.T) {
 		"no Pod is created for a deleted At": {
 			at: example(running), unobserved: func(f fixture) { f.Remove(f.Object()) }, reads: []string{
 				getAt,
-			}, err: controller.AwaitDeletion().Error(),
+			}, err: controller.ErrDeletionNotObserved.Error(),
 		},
 		"no Pod is created until the start is confirmed": {
 			at: example(running), fail: map[string]error{"get ats": errNoResponse}, err: readError, reads: []string{getAt},

@@ -108,7 +108,7 @@ func TestActiveDeadline(t *testing.T) {
 			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(), unobserved: func(f fixture) {
 				f.Remove(pod())
 			},
-			writes: []string{deletePod}, err: controller.AwaitDeletion().Error(), next: []string{updateStatus},
+			writes: []string{deletePod}, err: controller.ErrDeletionNotObserved.Error(), next: []string{updateStatus},
 		},
 		"an exceeded deadline does not delete a Pod that is being deleted": {
 			at: example(running, withActiveDeadline(60)), now: time.Minute, pod: pod(terminating), result: controller.Continue(),
@@ -211,7 +211,7 @@ func TestReconcileFinishedAt(t *testing.T) {
 		},
 		"the event of an At that a user has just deleted is awaited": {
 			at: example(succeeded, withTTL(0)), unobserved: func(f fixture) { f.Remove(f.Object()) }, now: time.Hour,
-			writes: []string{deleteAt}, err: controller.AwaitDeletion().Error(),
+			writes: []string{deleteAt}, err: controller.ErrDeletionNotObserved.Error(),
 		},
 		"an At that cannot be deleted is reported": {
 			at: example(failed, withTTL(0)), now: time.Hour, fail: map[string]error{

@@ -37,7 +37,7 @@ func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (contr
 func (r *reconciler) deleteData(ctx context.Context, db *v1alpha1.Database) error {
 	live, err := r.databases.Databases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return controller.AwaitDeletion()
+		return controller.ErrDeletionNotObserved
 	}
 	if err == nil && (live.UID != db.UID || !deletesData(live)) {
 		return nil

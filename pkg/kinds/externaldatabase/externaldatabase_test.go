@@ -331,7 +331,7 @@ func TestReconcileCreatesNothingForDeletedExternalDatabase(t *testing.T) {
 			f.Observe()
 			change(f)
 			r := f.ReconcileAsCached()
-			if !errors.Is(r.Err, controller.AwaitDeletion()) {
+			if !errors.Is(r.Err, controller.ErrDeletionNotObserved) {
 				t.Errorf("the error is %v", r.Err)
 			}
 			controllertest.Equal(t, "writes", nil, r.Writes)

@@ -60,7 +60,7 @@ func (r *reconciler) deletesData(ctx context.Context, db *v1alpha1.ExternalDatab
 	}
 	live, err := r.live.ExternalDatabases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false, controller.AwaitDeletion()
+		return false, controller.ErrDeletionNotObserved
 	}
 	if err == nil && (live.UID != db.UID || !saysDelete(live)) {
 		return false, nil

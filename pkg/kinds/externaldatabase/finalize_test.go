@@ -116,8 +116,10 @@ func TestFinalizeDeletesNothingAfterFailedRead(t *testing.T) {
 		want     error
 		writes   []string
 	}{
-		"the ExternalDatabase is missing": {resource: "externaldatabases", fails: missing, want: controller.AwaitDeletion()},
-		"the Secret is missing":           {resource: "secrets", fails: missing, want: controller.AwaitDeletion()},
+		"the ExternalDatabase is missing": {
+			resource: "externaldatabases", fails: missing, want: controller.ErrDeletionNotObserved,
+		},
+		"the Secret is missing": {resource: "secrets", fails: missing, want: controller.ErrDeletionNotObserved},
 		"the ExternalDatabase is forbidden": {
 			resource: "externaldatabases", fails: forbidden, want: forbidden, writes: []string{updateStatus},
 		},

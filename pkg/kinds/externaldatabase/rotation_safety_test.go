@@ -98,7 +98,7 @@ func TestRotationChangesNothingWithOutdatedCache(t *testing.T) {
 			c.change(f)
 			r := f.ReconcileAsCached()
 			if apierrors.IsForbidden(r.Err) != c.denied || !c.denied && !errors.Is(r.Err, controller.Postpone(time.Second)) &&
-				!errors.Is(r.Err, controller.AwaitDeletion()) {
+				!errors.Is(r.Err, controller.ErrDeletionNotObserved) {
 				t.Errorf("the error is %v", r.Err)
 			}
 			if !c.denied { // the reconcile writes the error of a read to the status

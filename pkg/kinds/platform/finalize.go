@@ -56,14 +56,14 @@ func (r *reconciler) releaseUnseen(ctx context.Context, p *scope) error {
 			return err
 		}
 		if child == nil && c.there {
-			return controller.AwaitDeletion()
+			return controller.ErrDeletionNotObserved
 		}
 		if child == nil {
 			continue
 		}
 		_, err = c.kind.Release(ctx, p.owner, child)
 		if apierrors.IsNotFound(err) {
-			return controller.AwaitDeletion() // the child existed just now
+			return controller.ErrDeletionNotObserved // the child existed just now
 		}
 		if err != nil {
 			return explain(p.platform, c, err)

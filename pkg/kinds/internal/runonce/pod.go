@@ -116,7 +116,7 @@ func (c *Commands) Delete(ctx context.Context, s State) error {
 		Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion},
 	})
 	if apierrors.IsNotFound(err) {
-		return controller.AwaitDeletion()
+		return controller.ErrDeletionNotObserved
 	}
 	if err != nil {
 		return fmt.Errorf("deleting Pod %s/%s: %w", pod.Namespace, pod.Name, err)
@@ -139,7 +139,7 @@ func (c *Commands) patch(ctx context.Context, s State, action string, metadata, 
 		pod, err = client.Patch(ctx, pod.Name, types.StrategicMergePatchType, text, metav1.PatchOptions{})
 	}
 	if apierrors.IsNotFound(err) {
-		return s, controller.AwaitDeletion()
+		return s, controller.ErrDeletionNotObserved
 	}
 	if err != nil {
 		return s, fmt.Errorf("%s Pod %s/%s: %w", action, s.Pod.Namespace, s.Pod.Name, err)

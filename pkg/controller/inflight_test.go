@@ -28,7 +28,7 @@ func newWatched(t *testing.T, early bool, kind controller.Reconciler[*Toy]) *wat
 	w := &watched{bench: newBench(t, kind), queue: controller.NewQueue("", clock.RealClock{}), early: early}
 	w.pipeline.Clock = clock.RealClock{}
 	w.pipeline.Client = func(namespace string) controller.Client[*Toy] { return echoing{w.client(namespace), w} }
-	w.handler = controller.Self(w.queue, w.pipeline.Tracker)
+	w.handler = controller.SelfHandler(w.queue, w.pipeline.Tracker)
 	w.deliver()
 	w.queue.Add(theToy, controller.Urgent)
 	return w
@@ -81,8 +81,8 @@ func alternate(wait func(reason string) error) *painter {
 
 func TestOwnStatusWriteDoesNotShortenDelay(t *testing.T) {
 	for name, early := range map[string]bool{
-		"if the event comes before the answer": true,
-		"if the event comes after the answer":  false,
+		"if the event comes before the response": true,
+		"if the event comes after the response":  false,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestOnlyForeignStatusEventDuringReconcileRequeues(t *testing.T) {
 		version func(w *watched) string
 		want    int // reconciles
 	}{
-		"is reconciled if somebody else wrote it": {func(*watched) string { return "99" }, 2},
-		"is not reconciled if the reconcile began with it": {
+		"an object is reconciled if another client wrote the status": {func(*watched) string { return "99" }, 2},
+		"an object is not reconciled if the reconcile began with the status": {
 			func(w *watched) string { return w.get(theToy).ResourceVersion }, 1,
 		},
 	} {
@@ -177,7 +177,7 @@ func TestSelfTreatsChangeOutsideStatusAsUrgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			controllertest.Equal(t, "keys", []string{"default/a", nobody}, enqueued(func(q *controller.Queue) {
-				controller.Self(q, controller.NewTracker()).OnUpdate(stored("1", func(*Toy) {}), stored("2", change))
+				controller.SelfHandler(q, controller.NewTracker()).OnUpdate(stored("1", func(*Toy) {}), stored("2", change))
 			}))
 		})
 	}
@@ -189,10 +189,10 @@ func TestSelfQueuesForeignStatusChangeInBackground(t *testing.T) {
 		own  string // the version that this process wrote
 		want []string
 	}{
-		"which this process did not write":          {"", []string{nobody, "default/a"}},
-		"which came after what this process wrote":  {"1", []string{nobody, "default/a"}},
-		"own status write queues nothing":           {"2", []string{nobody}},
-		"which came before what this process wrote": {"3", []string{nobody}},
+		"a status of another client queues the object":                     {"", []string{nobody, "default/a"}},
+		"a status of another client after an own status queues the object": {"1", []string{nobody, "default/a"}},
+		"an own status queues nothing":                                     {"2", []string{nobody}},
+		"a status that is older than an own status queues nothing":         {"3", []string{nobody}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tracker, cached := controller.NewTracker(), &controllertest.Store{}
@@ -201,7 +201,7 @@ func TestSelfQueuesForeignStatusChangeInBackground(t *testing.T) {
 			cached.Set("2")
 			_ = tracker.Observed(theToy) // a worker may call Observed before the event is handled
 			controllertest.Equal(t, "keys", test.want, enqueued(func(q *controller.Queue) {
-				controller.Self(q, tracker).OnUpdate(stored("1", func(*Toy) {}), stored("2", colour))
+				controller.SelfHandler(q, tracker).OnUpdate(stored("1", func(*Toy) {}), stored("2", colour))
 			}))
 		})
 	}

@@ -32,152 +32,157 @@ func TestClassify(t *testing.T) {
 	for name, test := range map[string]struct {
 		result Result
 		err    error
-		want   outcome
+		want   decision
 		failed bool // logged and counted as an error
 	}{
 		"nothing left to do": {
-			want: outcome{name: "success", retry: onChange},
+			want: decision{outcome: "success", retry: retryOnChange},
 		},
-		"a time is a promise, and urgent": {
+		"a RequeueAfter without Check is urgent": {
 			result: Result{RequeueAfter: time.Minute},
-			want:   outcome{name: "requeue_after", retry: after, after: time.Minute, lane: Urgent},
+			want:   decision{outcome: "requeue_after", retry: retryAfter, after: time.Minute, lane: Urgent},
 		},
-		"an error has the reason of all errors": {
+		"an error without a reason has the default reason": {
 			err: broken, failed: true,
-			want: outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "broken"},
+			want: decision{outcome: "error", retry: retryWithBackoff, reason: "ReconcileError", message: "broken"},
 		},
-		"an error has the kind's reason before that of the API server": {
+		"a reason of the kind precedes the reason of the API server": {
 			err: doing(WithReason("NoRights", apierrors.NewForbidden(pods, "p", broken))), failed: true,
-			want: outcome{
-				name: "error", retry: backoff, reason: "NoRights", message: `creating Pod: pods "p" is forbidden: broken`,
+			want: decision{
+				outcome: "error", retry: retryWithBackoff, reason: "NoRights",
+				message: `creating Pod: pods "p" is forbidden: broken`,
 			},
 		},
-		"a name that is taken is an error, no conflict": {
+		"AlreadyExists is an error and not a conflict": {
 			err: doing(apierrors.NewAlreadyExists(pods, "p")), failed: true,
-			want: outcome{
-				name: "error", retry: backoff, reason: "AlreadyExists", message: `creating Pod: pods "p" already exists`,
+			want: decision{
+				outcome: "error", retry: retryWithBackoff, reason: "AlreadyExists",
+				message: `creating Pod: pods "p" already exists`,
 			},
 		},
 		"a deadline is an error": {
 			err: doing(context.DeadlineExceeded), failed: true,
-			want: outcome{
-				name: "error", retry: backoff, reason: "ReconcileError", message: "creating Pod: context deadline exceeded",
+			want: decision{
+				outcome: "error", retry: retryWithBackoff, reason: "ReconcileError",
+				message: "creating Pod: context deadline exceeded",
 			},
 		},
 		"a conflict is quiet": {
 			err:  doing(conflict),
-			want: outcome{name: "conflict", retry: quickly, quiet: true},
+			want: decision{outcome: "conflict", retry: retryQuickly, quiet: true},
 		},
-		"an object that cannot be read waits for a change": {
+		"an unreadable object is retried when it changes": {
 			err: &Unreadable{lenient.Mark{Reason: "Unreadable"}, "Field spec cannot be read."},
-			want: outcome{
-				name: "degraded", retry: onChange, lane: Background, degraded: true, stalled: true,
+			want: decision{
+				outcome: "degraded", retry: retryOnChange, lane: Background, degraded: true, stalled: true,
 				reason: "Unreadable", message: "Field spec cannot be read.",
 			},
 		},
-		"an object that exceeded its budget is looked at again": {
+		"an object that exceeds the cache budget is retried each minute": {
 			err: &Unreadable{lenient.Mark{Reason: lenient.ReasonBudgetExceeded}, "There is no room."},
-			want: outcome{
-				name: "degraded", retry: after, after: time.Minute, lane: Background, degraded: true, stalled: true,
+			want: decision{
+				outcome: "degraded", retry: retryAfter, after: time.Minute, lane: Background, degraded: true, stalled: true,
 				reason: "NamespaceBudgetExceeded", message: "There is no room.",
 			},
 		},
-		"a pass that is postponed is quiet": {
+		"a postponed reconcile is quiet": {
 			err:  doing(Postpone(time.Second)),
-			want: outcome{name: "postponed", retry: after, after: time.Second, quiet: true},
+			want: decision{outcome: "postponed", retry: retryAfter, after: time.Second, quiet: true},
 		},
-		"a cache that is behind is quiet": {
+		"an outdated cache is a conflict": {
 			err:  fmt.Errorf("waiting: %w", errBehind),
-			want: outcome{name: "conflict", retry: quickly, quiet: true},
+			want: decision{outcome: "conflict", retry: retryQuickly, quiet: true},
 		},
-		"a pass that was called off is quiet": {
+		"a reconcile that the end of the process interrupted is quiet": {
 			err:  doing(context.Canceled),
-			want: outcome{name: "postponed", retry: backoff, quiet: true},
+			want: decision{outcome: "postponed", retry: retryWithBackoff, quiet: true},
 		},
-		"a namespace that ends is quiet": {
+		"a write into a namespace that is being deleted is quiet": {
 			err:  doing(terminating),
-			want: outcome{name: "postponed", retry: backoff, quiet: true},
+			want: decision{outcome: "postponed", retry: retryWithBackoff, quiet: true},
 		},
-		"a wait is no failure": {
+		"a wait is not logged as an error": {
 			err: WaitFor("NoSecret", "There is no Secret.", 5*time.Second),
-			want: outcome{
-				name: "wait", retry: after, after: 5 * time.Second, reason: "NoSecret", message: "There is no Secret.",
+			want: decision{
+				outcome: "wait", retry: retryAfter, after: 5 * time.Second, reason: "NoSecret", message: "There is no Secret.",
 			},
 		},
-		"a wait says what the kind said, whatever is around it": {
+		"a wrapped wait keeps the message of the kind": {
 			err: doing(WaitFor("NoSecret", "There is no Secret.", 5*time.Second)),
-			want: outcome{
-				name: "wait", retry: after, after: 5 * time.Second, reason: "NoSecret", message: "There is no Secret.",
+			want: decision{
+				outcome: "wait", retry: retryAfter, after: 5 * time.Second, reason: "NoSecret", message: "There is no Secret.",
 			},
 		},
-		"a wait without a time is for a change": {
+		"a wait without a time is retried on a change": {
 			err:  WaitFor("NoSecret", "There is no Secret.", 0),
-			want: outcome{name: "wait", retry: onChange, reason: "NoSecret", message: "There is no Secret."},
+			want: decision{outcome: "wait", retry: retryOnChange, reason: "NoSecret", message: "There is no Secret."},
 		},
-		"what the API server calls invalid is tried again after 5 min": {
+		"a write that was rejected as invalid is retried after 5 min": {
 			err: doing(invalid), failed: true,
-			want: outcome{
-				name: "degraded", retry: after, after: 5 * time.Minute, reason: "Invalid",
+			want: decision{
+				outcome: "degraded", retry: retryAfter, after: 5 * time.Minute, reason: "Invalid",
 				message: `creating Pod: Pod "p" is invalid`, degraded: true,
 			},
 		},
-		"Stalled without a time is tried again on a change": {
+		"Stalled without a time is retried on a change": {
 			err: Stalled(broken, 0), failed: true,
-			want: outcome{
-				name: "degraded", retry: onChange, reason: "ReconcileError", message: "broken", degraded: true, stalled: true,
+			want: decision{
+				outcome: "degraded", retry: retryOnChange, reason: "ReconcileError", message: "broken",
+				degraded: true, stalled: true,
 			},
 		},
-		"Stalled with a reason on the outside": {
+		"Stalled has the reason of the error around it": {
 			err: WithReason("NameConflict", Stalled(broken, 0)), failed: true,
-			want: outcome{
-				name: "degraded", retry: onChange, reason: "NameConflict", message: "broken", degraded: true, stalled: true,
+			want: decision{
+				outcome: "degraded", retry: retryOnChange, reason: "NameConflict", message: "broken", degraded: true, stalled: true,
 			},
 		},
-		"Stalled goes before what it wraps": {
+		"Stalled precedes the conflict that it wraps": {
 			err: Stalled(doing(conflict), 0), failed: true,
-			want: outcome{
-				name: "degraded", retry: onChange, degraded: true, stalled: true,
+			want: decision{
+				outcome: "degraded", retry: retryOnChange, degraded: true, stalled: true,
 				reason: "Conflict", message: `creating Pod: Operation cannot be fulfilled on pods "p": broken`,
 			},
 		},
-		"Stalled is tried again after its time": {
+		"Stalled is retried after its time": {
 			err: Stalled(WithReason("NameConflict", broken), 30*time.Second), failed: true,
-			want: outcome{
-				name: "degraded", retry: after, after: 30 * time.Second, reason: "NameConflict", message: "broken",
+			want: decision{
+				outcome: "degraded", retry: retryAfter, after: 30 * time.Second, reason: "NameConflict", message: "broken",
 				degraded: true, stalled: true,
 			},
 		},
 		"Unstalled keeps the retry of Stalled": {
 			err: Unstalled(Stalled(WithReason("NameConflict", broken), time.Second)), failed: true,
-			want: outcome{
-				name: "degraded", retry: after, after: time.Second, reason: "NameConflict", message: "broken", degraded: true,
+			want: decision{
+				outcome: "degraded", retry: retryAfter, after: time.Second, reason: "NameConflict", message: "broken",
+				degraded: true,
 			},
 		},
 		"Unstalled changes no other error": {
 			err: Unstalled(broken), failed: true,
-			want: outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "broken"},
+			want: decision{outcome: "error", retry: retryWithBackoff, reason: "ReconcileError", message: "broken"},
 		},
 		"a reason that the API server would reject is replaced": {
 			err: &apierrors.StatusError{ErrStatus: metav1.Status{Reason: "toys must be green", Message: "denied"}}, failed: true,
-			want: outcome{name: "error", retry: backoff, reason: "ReconcileError", message: "denied"},
+			want: decision{outcome: "error", retry: retryWithBackoff, reason: "ReconcileError", message: "denied"},
 		},
-		"a wait without a reason gets one": {
+		"a wait without a reason has the default reason": {
 			err:  WaitFor("", "There is no brush.", 0),
-			want: outcome{name: "wait", retry: onChange, reason: "ReconcileError", message: "There is no brush."},
+			want: decision{outcome: "wait", retry: retryOnChange, reason: "ReconcileError", message: "There is no brush."},
 		},
 		"a panic is an error": {
 			err: &panicError{value: "oops"}, failed: true,
-			want: outcome{name: "error", retry: backoff, reason: "Panic", message: "panic: oops"},
+			want: decision{outcome: "error", retry: retryWithBackoff, reason: "Panic", message: "panic: oops"},
 		},
 	} {
-		tested.Insert(test.want.name)
+		tested.Insert(test.want.outcome)
 		t.Run(name, func(t *testing.T) {
 			got := classify(test.result, test.err)
 			if (got.err != nil) != test.failed || test.failed && !errors.Is(test.err, got.err) {
 				t.Errorf("the error to log is %v", got.err)
 			}
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(outcome{}),
-				cmpopts.IgnoreFields(outcome{}, "err")); diff != "" {
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(decision{}),
+				cmpopts.IgnoreFields(decision{}, "err")); diff != "" {
 				t.Errorf("wanted (-), got (+):\n%s", diff)
 			}
 		})
