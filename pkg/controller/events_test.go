@@ -147,12 +147,12 @@ func TestEventFitsLimitsOfAPIServer(t *testing.T) {
 		object, note string
 		wantNote     string
 	}{
-		"a longer note is cut":                   {"a", strings.Repeat("n", 2000), strings.Repeat("n", 1024)},
-		"no letter is cut in two":                {"a", "n" + strings.Repeat("ä", 1000), "n" + strings.Repeat("ä", 511)},
-		"a note that is no UTF-8 becomes some":   {"a", "Fehler \xfcber Fehler", "Fehler ber Fehler"},
-		"a name may be as long as names are":     {strings.Repeat("a", 253), "", ""},
-		"a name is not cut before a hyphen":      {strings.Repeat("a", 229) + "-" + strings.Repeat("b", 20), "", ""},
-		"a name is not cut before many of those": {strings.Repeat("a", 220) + strings.Repeat("-", 20) + "b", "", ""},
+		"a longer note is cut":                     {"a", strings.Repeat("n", 2000), strings.Repeat("n", 1024)},
+		"a letter is not cut in two":               {"a", "n" + strings.Repeat("ä", 1000), "n" + strings.Repeat("ä", 511)},
+		"a note loses bytes that are not UTF-8":    {"a", "Fehler \xfcber Fehler", "Fehler ber Fehler"},
+		"a name of the maximum length is cut":      {strings.Repeat("a", 253), "", ""},
+		"a name is not cut before a hyphen":        {strings.Repeat("a", 229) + "-" + strings.Repeat("b", 20), "", ""},
+		"a name is not cut before several hyphens": {strings.Repeat("a", 220) + strings.Repeat("-", 20) + "b", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := &eventServer{}
@@ -179,18 +179,18 @@ func TestEventRetriesFailedWrite(t *testing.T) {
 		answers           []error
 		requests, dropped int
 	}{
-		"one that is there already was written before the answer was lost": {
+		"an Event that exists already was written by an earlier attempt": {
 			[]error{away, apierrors.NewAlreadyExists(eventResource, "a")}, 2, 0,
 		},
-		"without an answer it is tried again": {[]error{away, away, away}, 4, 0},
-		"after an error of the server, too": {
+		"a write without a response is retried": {[]error{away, away, away}, 4, 0},
+		"a write that the server failed to process is retried": {
 			[]error{
 				apierrors.NewInternalError(away), apierrors.NewTooManyRequests("slowly", 1),
 				apierrors.NewServiceUnavailable("soon"),
 			}, 4, 0,
 		},
-		"but not for ever": {[]error{away, away, away, away}, 4, 1},
-		"one that is refused is dropped": {
+		"a write is attempted four times at most": {[]error{away, away, away, away}, 4, 1},
+		"an Event that the API server rejects is dropped": {
 			[]error{apierrors.NewForbidden(eventResource, "a", errors.New("the namespace is being terminated"))}, 1, 1,
 		},
 	} {

@@ -141,10 +141,12 @@ func TestLogs(t *testing.T) {
 		"Stalled is logged once": {
 			func() (controller.Result, error) { return controller.Result{}, controller.Stalled(broken, 0) }, 1, "degraded",
 		},
-		"a conflict is no error": {func() (controller.Result, error) {
+		"a conflict is not logged as an error": {func() (controller.Result, error) {
 			return controller.Result{}, apierrors.NewConflict(toyResource, "a", broken)
 		}, 0, "conflict"},
-		"a clean pass is no error": {func() (controller.Result, error) { return controller.Result{}, nil }, 0, "success"},
+		"a reconcile without an error is logged as a success": {
+			func() (controller.Result, error) { return controller.Result{}, nil }, 0, "success",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -27,15 +27,15 @@ func sets(kind string, status metav1.ConditionStatus, reason, message string) st
 func TestStatusIsWrittenOnlyIfItChanges(t *testing.T) {
 	broken := errors.New("broken")
 	for name, reconcile := range map[string]step{
-		"after a clean pass":         paint,
-		"after an error":             fails(broken),
-		"after Stalled":              fails(controller.Stalled(broken, time.Minute)),
-		"after a panic":              func(context.Context, *Toy) (controller.Result, error) { return panics() },
-		"if its message is no UTF-8": fails(errors.New("server: Fehler \xfcber Fehler")),
-		"if the reason of its error is no identifier": fails(&apierrors.StatusError{ErrStatus: metav1.Status{
+		"after a reconcile without an error":      paint,
+		"after an error":                          fails(broken),
+		"after Stalled":                           fails(controller.Stalled(broken, time.Minute)),
+		"after a panic":                           func(context.Context, *Toy) (controller.Result, error) { return panics() },
+		"if the message of an error is not UTF-8": fails(errors.New("server: Fehler \xfcber Fehler")),
+		"if the reason of an error is not an identifier": fails(&apierrors.StatusError{ErrStatus: metav1.Status{
 			Code: 403, Reason: "toys must be green", Message: "admission webhook denied the request",
 		}}),
-		"if it times something": func(ctx context.Context, toy *Toy) (controller.Result, error) {
+		"if a condition is changed and changed back": func(ctx context.Context, toy *Toy) (controller.Result, error) {
 			conditions.False(&toy.Status.Conditions, conditions.Ready, "Painting", "It is wet.")
 			conditions.False(&toy.Status.Conditions, conditions.Progressing, "Painting", "It is wet.")
 			return paint(ctx, toy)
@@ -63,11 +63,11 @@ func TestStatusWriteFails(t *testing.T) {
 		want      func(error) bool
 		stored    []string // conditions after one more reconcile
 	}{
-		"is the error of a clean pass": {
+		"is the error of a reconcile without an error": {
 			paint, func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, refused) },
 			[]string{"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=True Painted: It is red."},
 		},
-		"is the error of a pass that is not tried again": {
+		"is the error of a reconcile that would not be retried": {
 			fails(controller.Stalled(stuck, 0)), func(b *bench) { b.refusal = refused },
 			func(err error) bool { return errors.Is(err, refused) && !errors.Is(err, stuck) },
 			[]string{
@@ -75,12 +75,12 @@ func TestStatusWriteFails(t *testing.T) {
 				"Ready=False ReconcileError: not ours", "Stalled=True ReconcileError: not ours",
 			},
 		},
-		"is the error of a pass that is tried again late": {
+		"is the error of a reconcile that would be retried late": {
 			fails(controller.WaitFor("NoBrush", "There is no brush.", time.Hour)), func(b *bench) { b.refusal = refused },
 			func(err error) bool { return errors.Is(err, refused) },
 			[]string{"Degraded=False AsExpected", "Ready=False NoBrush: There is no brush."},
 		},
-		"leaves the error of a pass that is tried again": {
+		"does not replace an error that is retried with a backoff": {
 			fails(stuck), func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, stuck) },
 			[]string{"Degraded=False AsExpected", "Ready=False ReconcileError: not ours"},
 		},
@@ -88,7 +88,7 @@ func TestStatusWriteFails(t *testing.T) {
 			paint, func(b *bench) { b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, apierrors.IsConflict,
 			[]string{"Degraded=False AsExpected", "Progressing=False Painted: It is blue.", "Ready=True Painted: It is blue."},
 		},
-		"is tried again if the answer was lost": {
+		"is retried if the response was lost": {
 			paint, func(b *bench) { b.lost = context.DeadlineExceeded },
 			func(err error) bool { return errors.Is(err, context.DeadlineExceeded) },
 			[]string{"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=True Painted: It is red."},
@@ -172,19 +172,21 @@ func TestEventsMarkTransitionsOfReady(t *testing.T) {
 		passes []step
 		want   []string
 	}{
-		"the first status is one": {[]step{paint}, []string{"Normal Painted default/a: It is red."}},
-		"a repetition is none":    {[]step{paint, paint, paint}, []string{"Normal Painted default/a: It is red."}},
-		"another message alone is none": {
+		"the first status records an Event": {[]step{paint}, []string{"Normal Painted default/a: It is red."}},
+		"a repeated status records no further Event": {
+			[]step{paint, paint, paint}, []string{"Normal Painted default/a: It is red."},
+		},
+		"another message alone records no Event": {
 			[]step{ready("Painted", "a"), ready("Painted", "b")}, []string{"Normal Painted default/a: a"},
 		},
-		"another reason is one": {
+		"another reason records an Event": {
 			[]step{ready("Painted", "a"), ready("Dry", "b")}, []string{"Normal Painted default/a: a", "Normal Dry default/a: b"},
 		},
-		"another status is one, though the reason stays": {
+		"another status with the same reason records an Event": {
 			[]step{ready("Paint", "a"), sets(conditions.Ready, metav1.ConditionFalse, "Paint", "b")},
 			[]string{"Normal Paint default/a: a", "Normal Paint default/a: b"},
 		},
-		"an error and its end are two": {
+		"an error and its end record an Event each": {
 			[]step{fails(broken), fails(broken), paint}, []string{
 				"Warning ReconcileError default/a: broken", "Normal Painted default/a: It is red.",
 			},
@@ -201,12 +203,12 @@ func TestEventsMarkTransitionsOfReady(t *testing.T) {
 			},
 			[]string{"Normal Paint default/a: a", "Warning Peeling default/a: It peels.", "Warning Rust default/a: It rusts."},
 		},
-		"a conflict on the way is none": {
+		"a conflict records no Event": {
 			[]step{paint, fails(apierrors.NewConflict(toyResource, "b", broken)), paint}, []string{
 				"Normal Painted default/a: It is red.",
 			},
 		},
-		"a kind may be Degraded by itself": {
+		"a kind that sets Degraded records a Warning": {
 			[]step{func(_ context.Context, toy *Toy) (controller.Result, error) {
 				conditions.True(&toy.Status.Conditions, conditions.Degraded, "Peeling", "")
 				conditions.False(&toy.Status.Conditions, conditions.Ready, "Peeling", "It peels.")

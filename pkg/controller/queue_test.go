@@ -119,7 +119,7 @@ func set(names []string) map[string]bool {
 
 func TestTimers(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, stepped){
-		"the backoff doubles from 1 s to 5 min, until it is forgotten": func(t *testing.T, q stepped) {
+		"the backoff doubles from 1 s to 5 min until Forget": func(t *testing.T, q stepped) {
 			for _, seconds := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
 				q.AddRateLimited(keyOf("a"))
 				q.wantAfter(t, seconds*time.Second, "a")
@@ -130,7 +130,7 @@ func TestTimers(t *testing.T) {
 			q.AddRateLimited(keyOf("a"))
 			q.wantAfter(t, time.Second, "a")
 		},
-		"the quick retry doubles from 5 ms to 1 s, until it is forgotten": func(t *testing.T, q stepped) {
+		"the quick backoff doubles from 5 ms to 1 s until Forget": func(t *testing.T, q stepped) {
 			for _, ms := range []time.Duration{5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000} {
 				q.AddQuickly(keyOf("a"))
 				q.wantAfter(t, ms*time.Millisecond, "a")

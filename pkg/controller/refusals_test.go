@@ -24,12 +24,12 @@ func TestRefusalDelaysSameAttempt(t *testing.T) {
 		after   time.Duration
 		delayed bool
 	}{
-		"the same attempt":                 {object: "a", part: "web", attempt: 1, delayed: true},
-		"the same attempt, just before":    {object: "a", part: "web", attempt: 1, after: shortest - 1, delayed: true},
-		"the same attempt, when it is due": {object: "a", part: "web", attempt: 1, after: shortest},
-		"another attempt":                  {object: "a", part: "web", attempt: 2},
-		"another part":                     {object: "a", part: "db", attempt: 1},
-		"another object":                   {object: "b", part: "web", attempt: 1},
+		"the same attempt":                        {object: "a", part: "web", attempt: 1, delayed: true},
+		"the same attempt, just before it is due": {object: "a", part: "web", attempt: 1, after: shortest - 1, delayed: true},
+		"the same attempt, when it is due":        {object: "a", part: "web", attempt: 1, after: shortest},
+		"another attempt":                         {object: "a", part: "web", attempt: 2},
+		"another part":                            {object: "a", part: "db", attempt: 1},
+		"another object":                          {object: "b", part: "web", attempt: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clk := clocktesting.NewFakePassiveClock(epoch)

@@ -19,11 +19,11 @@ func TestTrackerRemembersRewrites(t *testing.T) {
 		token  uint64
 		want   bool
 	}{
-		"the last one of an object":       {a, "Deployment", 2, true},
-		"not the former one":              {a, "Deployment", 1, false},
-		"another object of the same key":  {a, "Service", 3, true},
-		"not the object of another key":   {b, "Deployment", 2, false},
-		"no object that was not recorded": {a, "Ingress", 0, false},
+		"the last rewrite of an object":       {a, "Deployment", 2, true},
+		"not the previous rewrite":            {a, "Deployment", 1, false},
+		"another object of the same key":      {a, "Service", 3, true},
+		"not the object of another key":       {b, "Deployment", 2, false},
+		"not an object that was not recorded": {a, "Ingress", 0, false},
 	} {
 		controllertest.Equal(t, name, test.want, tracker.IsRewrite(test.key, test.object, test.token))
 	}

@@ -17,47 +17,47 @@ func TestSummarySetsConditions(t *testing.T) {
 		err     error
 		want    []string
 	}{
-		"of an object that progresses": {
+		"a Progressing object": {
 			controller.Summary{State: controller.StateProgressing, Note: note}, nil, []string{
 				"Degraded=False AsExpected", "Progressing=True Note: a", "Ready=False Note: a",
 			},
 		},
-		"of one that is ready": {
+		"a Ready object": {
 			controller.Summary{State: controller.StateReady, Note: note}, nil, []string{
 				"Degraded=False AsExpected", "Progressing=False Note: a", "Ready=True Note: a",
 			},
 		},
-		"of one that is ready, and still progresses": {
+		"a Ready object with Progress": {
 			controller.Summary{State: controller.StateReady, Note: note, Progress: other}, nil, []string{
 				"Degraded=False AsExpected", "Progressing=True Other: b", "Ready=True Note: a",
 			},
 		},
-		"of one that is idle": {
+		"an Idle object": {
 			controller.Summary{State: controller.StateIdle, Note: note}, nil, []string{
 				"Degraded=False AsExpected", "Progressing=False Note: a", "Ready=False Note: a",
 			},
 		},
-		"of one that is degraded": {
+		"a Degraded object": {
 			controller.Summary{State: controller.StateDegraded, Note: note}, nil, []string{
 				"Degraded=True Note: a", "Progressing=True Note: a", "Ready=False Note: a",
 			},
 		},
-		"of one that is degraded by something else": {
+		"a Degraded object with a Problem": {
 			controller.Summary{
 				State: controller.StateDegraded, Note: note, Problem: other,
 			}, nil, []string{"Degraded=True Other: b", "Progressing=True Note: a", "Ready=False Note: a"},
 		},
-		"of one that is stalled": {
+		"a Stalled object": {
 			controller.Summary{State: controller.StateStalled, Note: note}, nil, []string{
 				"Degraded=True Note: a", "Progressing=False Note: a", "Ready=False Note: a", "Stalled=True Note: a",
 			},
 		},
-		"of one that is stalled by something else": {
+		"a Stalled object with a Problem": {
 			controller.Summary{State: controller.StateStalled, Note: note, Problem: other}, nil, []string{
 				"Degraded=True Other: b", "Progressing=False Other: b", "Ready=False Note: a", "Stalled=True Other: b",
 			},
 		},
-		"of one whose reconcile fails as well": {
+		"a Stalled object whose reconcile fails": {
 			controller.Summary{State: controller.StateReady, Note: note}, broken, []string{
 				"Degraded=True Broken: c", "Progressing=False Broken: c", "Ready=False Broken: c", "Stalled=True Broken: c",
 			},

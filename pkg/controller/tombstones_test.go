@@ -20,13 +20,13 @@ func TestTrackerRemembersDeletedObjects(t *testing.T) {
 		uid    types.UID
 		want   bool
 	}{
-		"the object that was deleted":              {a, "Pod", "pod-uid", true},
-		"another object of the same key":           {a, "Service", "service-uid", true},
-		"not the former object of the name":        {a, "Pod", "former-uid", false},
-		"not the next object of the name":          {a, "Pod", "next-uid", false},
-		"not an object under another name":         {a, "Job", "pod-uid", false},
-		"not an object of another key":             {b, "Pod", "pod-uid", false},
-		"not an object without a UID, as no other": {a, "Job", "", false},
+		"the object that was deleted":         {a, "Pod", "pod-uid", true},
+		"another object of the same key":      {a, "Service", "service-uid", true},
+		"not the previous object of the name": {a, "Pod", "former-uid", false},
+		"not the next object of the name":     {a, "Pod", "next-uid", false},
+		"not an object under another name":    {a, "Job", "pod-uid", false},
+		"not an object of another key":        {b, "Pod", "pod-uid", false},
+		"not an object without a UID":         {a, "Job", "", false},
 	} {
 		controllertest.Equal(t, name, test.want, tracker.IsDeleted(test.key, test.object, test.uid))
 	}

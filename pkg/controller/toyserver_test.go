@@ -92,7 +92,7 @@ func (s *toyServer) get(key controller.Key) *Toy {
 	return nil
 }
 
-// lister returns a lister like those that lister-gen generates.
+// lister returns a lister like the listers of lister-gen.
 func (s *toyServer) lister(namespace string) controller.Lister[*Toy] {
 	return listers.NewNamespaced[*Toy](listers.New[*Toy](s.cache, toyResource), namespace)
 }
@@ -154,7 +154,7 @@ func (s *toyServer) write(line string, key controller.Key, apply func(*Toy) (typ
 	return after.copy(), lost
 }
 
-// toyClient is a client for Toys like those that client-gen generates.
+// toyClient is a client for Toys like the clients of client-gen.
 type toyClient struct {
 	server    *toyServer
 	namespace string

@@ -14,69 +14,69 @@ func TestTrackerObservesWrites(t *testing.T) {
 		happens func(tr *controller.Tracker, toys, pods *controllertest.Store)
 		want    bool // whether the caches have observed the writes
 	}{
-		"without a write": {
+		"observed without a write": {
 			func(*controller.Tracker, *controllertest.Store, *controllertest.Store) {}, true,
 		},
-		"not with a write that the cache lacks": {
+		"not observed while the cache lacks the write": {
 			func(tr *controller.Tracker, toys, _ *controllertest.Store) { tr.Wrote(a, "Toy", toys, "101") }, false,
 		},
-		"with a write that the cache has": {
+		"observed if the cache has the write": {
 			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
 				tr.Wrote(a, "Toy", toys, "101")
 				toys.Set("101")
 			}, true,
 		},
-		"with a newer version in the cache": {
+		"observed if the cache has a newer version": {
 			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
 				tr.Wrote(a, "Toy", toys, "101")
 				toys.Set("1000")
 			}, true,
 		},
-		"not with a version in between": {
+		"not observed if the cache has a version in between": {
 			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
 				tr.Wrote(a, "Toy", toys, "1000")
 				toys.Set("999")
 			}, false,
 		},
-		"with a pending write for another key": {
+		"observed with a pending write for another key": {
 			func(tr *controller.Tracker, toys, _ *controllertest.Store) { tr.Wrote(b, "Toy", toys, "101") }, true,
 		},
-		"not before the newest of several writes to a type": {
+		"not observed before the newest of several writes to a type": {
 			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
 				tr.Wrote(a, "Toy", toys, "101")
 				tr.Wrote(a, "Toy", toys, "103")
 				toys.Set("102")
 			}, false,
 		},
-		"not with the newest write missing, although the last write is older": {
+		"not observed without the newest write, although the last write is older": {
 			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
 				tr.Wrote(a, "Toy", toys, "103")
 				tr.Wrote(a, "Toy", toys, "42")
 			}, false,
 		},
-		"not with a write to one of two types missing": {
+		"not observed without a write to one of two types": {
 			func(tr *controller.Tracker, toys, pods *controllertest.Store) {
 				tr.Wrote(a, "Toy", toys, "101")
 				tr.Wrote(a, "Pod", pods, "102")
 				toys.Set("102")
 			}, false,
 		},
-		"a version that is no number holds nothing back": {
+		"observed if the version of the write is not a number": {
 			func(tr *controller.Tracker, toys, _ *controllertest.Store) { tr.Wrote(a, "Toy", toys, "v101") }, true,
 		},
-		"a cache that went back in time holds nothing back": {
+		"observed if the version of the cache went back": {
 			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
 				tr.Wrote(a, "Toy", toys, "101")
 				toys.Set("7")
 			}, true,
 		},
-		"an object that is gone is forgotten": {
+		"observed after Forget": {
 			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
 				tr.Wrote(a, "Toy", toys, "101")
 				tr.Forget(a)
 			}, true,
 		},
-		"and only that": {
+		"not observed after Forget of another key": {
 			func(tr *controller.Tracker, toys, _ *controllertest.Store) {
 				tr.Wrote(a, "Toy", toys, "101")
 				tr.Forget(b)

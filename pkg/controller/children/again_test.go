@@ -26,19 +26,19 @@ func TestEnsureRecreatesChildOnlyForExistingOwner(t *testing.T) {
 		err      string
 		writes   []string
 	}{
-		"at first without a look": {
+		"for a new owner without reading the owner": {
 			fails: errors.New("nobody asks"), writes: []string{create},
 		},
-		"again, if the owner is there":                                      {observed: 1, writes: []string{create}},
+		"again if the owner exists":                                         {observed: 1, writes: []string{create}},
 		"first creation of a child that outlives its owner reads the owner": {outlives: true, fails: gone, wait: true},
 		"not if the owner is gone":                                          {observed: 1, fails: gone, wait: true},
-		"not if it is another": {
+		"not if the owner was replaced": {
 			observed: 1, live: func(s *ship) { s.UID = "other" }, wait: true,
 		},
-		"not if it is being deleted": {
+		"not if the owner is being deleted": {
 			observed: 1, live: func(s *ship) { s.DeletionTimestamp = &metav1.Time{} }, wait: true,
 		},
-		"not if nobody can tell": {
+		"not if the owner cannot be read": {
 			observed: 1, fails: errors.New("no answer"), err: "reading Ship port/boat to confirm that it is not " +
 				"being deleted: no answer",
 		},

@@ -45,25 +45,27 @@ func TestEnsureRestoresSpecOfCustomResource(t *testing.T) {
 		change func(*appsv1.Deployment)
 		writes int
 	}{
-		"nothing has changed":             {func(*appsv1.Deployment) {}, 0},
-		"a field was changed":             {image("iron:1"), 1},
-		"a field was taken out":           {replicas(nil), 1},
-		"a field was added":               {func(d *appsv1.Deployment) { d.Spec.Paused = true }, 1},
-		"a label of ours was taken off":   {unlabelled, 1},
-		"the owner was taken off":         {unowned, 1},
-		"others have added labels":        {func(d *appsv1.Deployment) { d.Labels["season"] = "summer" }, 0},
-		"others have added an annotation": {func(d *appsv1.Deployment) { d.Annotations["season"] = "summer" }, 0},
-		"others have added a finalizer":   {func(d *appsv1.Deployment) { d.Finalizers = []string{"example.com/hold"} }, 0},
+		"nothing has changed":                 {func(*appsv1.Deployment) {}, 0},
+		"a field was changed":                 {image("iron:1"), 1},
+		"a field was removed":                 {replicas(nil), 1},
+		"a field was added":                   {func(d *appsv1.Deployment) { d.Spec.Paused = true }, 1},
+		"a label of the operator was removed": {unlabelled, 1},
+		"the owner reference was removed":     {unowned, 1},
+		"others have added labels":            {func(d *appsv1.Deployment) { d.Labels["season"] = "summer" }, 0},
+		"others have added an annotation":     {func(d *appsv1.Deployment) { d.Annotations["season"] = "summer" }, 0},
+		"others have added a finalizer": {
+			func(d *appsv1.Deployment) { d.Finalizers = []string{"example.com/hold"} }, 0,
+		},
 		"others have added an owner": {
 			func(d *appsv1.Deployment) { d.OwnerReferences = append(d.OwnerReferences, alsoTheirs) }, 0,
 		},
 		"others have added an owner before ours": {func(d *appsv1.Deployment) {
 			d.OwnerReferences = append([]metav1.OwnerReference{alsoTheirs}, d.OwnerReferences...)
 		}, 0},
-		"our owner reference says something else": {
+		"the owner reference was changed": {
 			func(d *appsv1.Deployment) { d.OwnerReferences[0].BlockOwnerDeletion = nil }, 1,
 		},
-		"the owner was taken off, and another added": {
+		"the owner reference was replaced": {
 			func(d *appsv1.Deployment) { d.OwnerReferences = []metav1.OwnerReference{alsoTheirs} }, 1,
 		},
 	} {
@@ -132,10 +134,10 @@ func TestRemoveDeletesOnlyObservedChildOfOwner(t *testing.T) {
 		change func(*appsv1.Deployment)
 		gone   bool
 	}{
-		"one that is the owner's":   {func(*appsv1.Deployment) {}, true},
-		"one that somebody has":     {ownedBy("Job", "theirs", "x"), false},
-		"one that is nobody's":      {foreign, false},
-		"one that is going already": {going, false},
+		"a child of the owner":          {func(*appsv1.Deployment) {}, true},
+		"an object of another owner":    {ownedBy("Job", "theirs", "x"), false},
+		"an object without an owner":    {foreign, false},
+		"a child that is being deleted": {going, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := madeCustom(t, c.change)
@@ -168,8 +170,8 @@ func TestReclaimKeepsSpecOfChild(t *testing.T) {
 		child *appsv1.Deployment
 		taken bool
 	}{
-		"one that was let go":                {madeCustom(t, image("iron:1"), unowned), false},
-		"one that is somebody else's by now": {madeCustom(t, ownedBy("Job", "theirs", "x")), true},
+		"a released child":                    {madeCustom(t, image("iron:1"), unowned), false},
+		"a released child with another owner": {madeCustom(t, ownedBy("Job", "theirs", "x")), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := custom(t, c.child)

@@ -175,7 +175,7 @@ func TestEnsureRestoresServicePortBesidePortOfSameNumber(t *testing.T) {
 func TestEnsureTriesNextMergeAfterRejection(t *testing.T) {
 	const patch = "patch deployments port/boat"
 	restartedAt := []string{"spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/restartedAt"}
-	desired := want(replicas(nil)) // an autoscaler sets the number
+	desired := want(replicas(nil)) // an autoscaler sets the replicas
 	drifted := madeOf(t, desired, byOthers, replicas(ptr.To[int32](20)), func(d *appsv1.Deployment) {
 		ours(d).Image, d.Spec.Template.Annotations["team"] = "iron:1", "shop"
 	})
@@ -189,7 +189,7 @@ func TestEnsureTriesNextMergeAfterRejection(t *testing.T) {
 		outlives bool
 		err      error
 		patches  []types.PatchType
-		keeps    []change // from drifted to the end
+		keeps    []change // the changes that turn drifted into the final child
 	}{
 		"a merge that is accepted keeps fields and list items of others": {
 			patches: []types.PatchType{strategic}, keeps: []change{repaired}},

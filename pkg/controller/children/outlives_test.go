@@ -50,20 +50,24 @@ func TestOutlives(t *testing.T) {
 		taken         bool
 		ensure, prune []string
 	}{
-		"is its owner's": {owner: owner(), child: left, prune: []string{remove}},
-		"is taken up by one of the same kind and name": {
+		"belongs to its owner": {owner: owner(), child: left, prune: []string{remove}},
+		"belongs to a later owner of the same kind and name": {
 			owner: heir("Ship", "boat", "other"), child: left, prune: []string{remove},
 		},
-		"is not taken up by one of another name":        {owner: heir("Ship", "raft", "other"), child: left, taken: true},
-		"is not taken up by one of another kind":        {owner: heir("Plane", "boat", "other"), child: left, taken: true},
-		"is not taken up from somebody who controls it": {owner: owner(), child: controlled, taken: true},
-		"is its owner's still when its mark is taken away": {
+		"does not belong to an owner of another name": {
+			owner: heir("Ship", "raft", "other"), child: left, taken: true,
+		},
+		"does not belong to an owner of another kind": {
+			owner: heir("Plane", "boat", "other"), child: left, taken: true,
+		},
+		"does not belong to its owner if another object controls it": {owner: owner(), child: controlled, taken: true},
+		"belongs to its owner without the annotation": {
 			owner: owner(), child: stripped, ensure: []string{patch}, prune: []string{remove},
 		},
-		"is its owner's still when its record is taken away": {
+		"belongs to its owner without the record": {
 			owner: owner(), child: recordless, ensure: []string{patch}, prune: []string{remove},
 		},
-		"is nobody's without both": {owner: owner(), child: made(t, foreign), taken: true},
+		"belongs to nobody without annotation and record": {owner: owner(), child: made(t, foreign), taken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := lasting(t, c.child)
@@ -87,9 +91,9 @@ func TestEnsureKeepsFieldsThatKeepCopies(t *testing.T) {
 		"of a child in the cache": {
 			[]*appsv1.Deployment{made(t, image("iron:1"))}, []*appsv1.Deployment{made(t, image("iron:1"))},
 		},
-		"of a child that the cache does not have":        {nil, []*appsv1.Deployment{made(t, image("iron:1"))}},
-		"of a child from which its label was taken away": {nil, []*appsv1.Deployment{made(t, image("iron:1"), unlabelled)}},
-		"of a child that differs in something else": {
+		"of a child that the cache lacks": {nil, []*appsv1.Deployment{made(t, image("iron:1"))}},
+		"of a child without its label":    {nil, []*appsv1.Deployment{made(t, image("iron:1"), unlabelled)}},
+		"of a child with drift in another field": {
 			[]*appsv1.Deployment{made(t, image("iron:1"), without("FLAG"))}, []*appsv1.Deployment{
 				made(t, image("iron:1"), without("FLAG")),
 			},

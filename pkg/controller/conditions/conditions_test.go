@@ -42,19 +42,19 @@ func TestSettingConditions(t *testing.T) {
 			func(list *[]metav1.Condition) { conditions.Set(list, "Dry", metav1.ConditionUnknown, "Dark", "") },
 			[]metav1.Condition{ready, dry},
 		},
-		"a condition that is there keeps its place": {
+		"an existing condition keeps its place": {
 			[]metav1.Condition{stamped(ready, 3, early), dry},
 			func(list *[]metav1.Condition) { conditions.False(list, "Ready", "Peeling", "It peels.") },
 			[]metav1.Condition{{Type: "Ready", Status: "False", Reason: "Peeling", Message: "It peels."}, dry},
 		},
-		"a pass begins neither Degraded nor Stalled, and with the rest as it was": {
+		"a reconcile begins neither Degraded nor Stalled, and keeps other conditions": {
 			[]metav1.Condition{
 				condition("Degraded", "True", "Stuck"), condition("Stalled", "True", "Stuck"), stamped(ready, 3, early),
 			},
 			conditions.Begin,
 			[]metav1.Condition{condition("Degraded", "False", "AsExpected"), stamped(ready, 3, early)},
 		},
-		"the first pass begins with Degraded alone": {
+		"the first reconcile begins with Degraded alone": {
 			nil, conditions.Begin, []metav1.Condition{condition("Degraded", "False", "AsExpected")},
 		},
 	} {
@@ -71,12 +71,12 @@ func TestSettingConditions(t *testing.T) {
 func TestSetFitsMessagesToLimitOfAPIServer(t *testing.T) {
 	const limit = 32768
 	for name, test := range map[string]struct{ message, want string }{
-		"one that fits stays":          {strings.Repeat("m", limit), strings.Repeat("m", limit)},
-		"a longer one says that it is": {strings.Repeat("m", limit+1), strings.Repeat("m", limit-3) + "..."},
-		"no letter is cut in two": {
+		"a message that fits stays":            {strings.Repeat("m", limit), strings.Repeat("m", limit)},
+		"a longer message ends in an ellipsis": {strings.Repeat("m", limit+1), strings.Repeat("m", limit-3) + "..."},
+		"a letter is not cut in two": {
 			strings.Repeat("ä", limit), strings.Repeat("ä", (limit-3)/2) + "...",
 		},
-		"one that is no UTF-8 becomes what JSON would make of it": {"Fehler \xfcber Fehler", "Fehler \ufffdber Fehler"},
+		"a message that is not UTF-8 is replaced as JSON replaces it": {"Fehler \xfcber Fehler", "Fehler \ufffdber Fehler"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var list []metav1.Condition
@@ -93,15 +93,15 @@ func TestStamp(t *testing.T) {
 	for name, test := range map[string]struct {
 		old, list, want []metav1.Condition
 	}{
-		"a new condition is from now": {
+		"a new condition gets the time now": {
 			nil, []metav1.Condition{ready}, []metav1.Condition{stamped(ready, 7, late)},
 		},
-		"one whose status stays keeps its time, and gets the generation": {
+		"a condition with the same status keeps its time and gets the generation": {
 			[]metav1.Condition{stamped(ready, 6, early)},
 			[]metav1.Condition{condition("Ready", "True", "PaintedAgain")},
 			[]metav1.Condition{stamped(condition("Ready", "True", "PaintedAgain"), 7, early)},
 		},
-		"one whose status changes is from now": {
+		"a condition with another status gets the time now": {
 			[]metav1.Condition{stamped(ready, 6, early)},
 			[]metav1.Condition{condition("Ready", "False", "Painted")},
 			[]metav1.Condition{stamped(condition("Ready", "False", "Painted"), 7, late)},
@@ -111,7 +111,7 @@ func TestStamp(t *testing.T) {
 			[]metav1.Condition{stamped(ready, 1, late)},
 			[]metav1.Condition{stamped(ready, 7, early)},
 		},
-		"removed condition stays removed": {
+		"a removed condition stays removed": {
 			[]metav1.Condition{stamped(condition("Stalled", "True", "Stuck"), 6, early), stamped(ready, 6, early)},
 			[]metav1.Condition{ready},
 			[]metav1.Condition{stamped(ready, 7, early)},

@@ -47,7 +47,7 @@ func TestJournalDescribesWrites(t *testing.T) {
 				return err
 			}, "update pods default/old",
 		},
-		"an update of whatever is there": {
+		"an update without a resource version": {
 			func(client *fake.Clientset) error {
 				_, err := client.CoreV1().Pods("default").Update(ctx, pod("old", ""), metav1.UpdateOptions{})
 				return err
@@ -66,7 +66,7 @@ func TestJournalDescribesWrites(t *testing.T) {
 				return err
 			}, "patch pods default/old",
 		},
-		"a patch of whatever is there": {
+		"a patch without a precondition": {
 			func(client *fake.Clientset) error {
 				_, err := client.CoreV1().Pods("default").Patch(ctx, "old", types.MergePatchType,
 					[]byte(`{"metadata":{"labels":{}}}`), metav1.PatchOptions{})
@@ -80,7 +80,7 @@ func TestJournalDescribesWrites(t *testing.T) {
 				})
 			}, "delete pods default/old",
 		},
-		"a deletion of whatever is there": {
+		"a deletion without a precondition": {
 			func(client *fake.Clientset) error {
 				return client.CoreV1().Pods("default").Delete(ctx, "old", metav1.DeleteOptions{})
 			}, "delete pods default/old without precondition",

@@ -21,8 +21,8 @@ func TestMemoReadsAVersionOnce(t *testing.T) {
 		err   error
 		reads int // of ten concurrent calls and then one more
 	}{
-		"if it can be read": {nil, 1},
-		"for all concurrent calls, and again after it failed": {errors.New("no answer"), 2},
+		"once if the read succeeds":                               {nil, 1},
+		"once for all concurrent calls, and again after an error": {errors.New("no answer"), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

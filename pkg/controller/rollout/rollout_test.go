@@ -59,7 +59,7 @@ func TestSummarize(t *testing.T) {
 			d.Status.Conditions[0].Reason = "ProgressDeadlineExceeded"
 			d.Generation = 2
 		}, controller.StateProgressing, "RollingOut"},
-		"whose Pods are refused": {3, func(d *appsv1.Deployment) {
+		"whose Pods are rejected": {3, func(d *appsv1.Deployment) {
 			d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{
 				Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate",
 			})
