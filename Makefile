@@ -43,7 +43,7 @@ BENCH ?=
 
 STEP := hack/step.sh
 # The modules with Go code in addition to the main module.
-MODULES := examples/memcached hack/release test/bench test/kstatus
+MODULES := examples/memcached hack/release test/bench test/kstatus test/neighbours
 PIPE := bash -o pipefail -c
 # Filter of test output: it removes the line of each package without tests.
 hide_empty := | sed -u "/\[no test files\]/d"

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly unwanted=sigs.k8s.io/controller-runtime
 
-for dir in . examples/memcached hack/release hack/tools hack/tools/helm hack/tools/lint hack/tools/prometheus test/bench test/kstatus; do
+for dir in . examples/memcached hack/release hack/tools hack/tools/helm hack/tools/lint hack/tools/prometheus test/bench test/kstatus test/neighbours; do
   if ! go -C "${dir}" mod tidy -diff >/dev/null; then
     echo "${dir}/go.mod is not tidy: run go mod tidy in ${dir}, and commit its changes." >&2
     exit 1

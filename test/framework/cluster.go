@@ -166,18 +166,19 @@ func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name 
 	}, path)
 }
 
-// Root returns the directory of the module: the working directory or its nearest parent with a go.mod.
+// Root returns the directory of the main module: the working directory or its nearest parent that has the manifests of
+// Windlass. Suites can be modules of their own.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "artifacts", "crds")); err == nil {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", errors.New("finding the module: no go.mod in the working directory or its parents")
+			return "", errors.New("finding the main module: no artifacts/crds in the working directory or its parents")
 		}
 	}
 }
