@@ -25,34 +25,6 @@ var tracking = map[string]string{
 	"kapp.k14s.io/app": "1700000000", "team": "storefront",
 }
 
-// prune deletes the objects that a GitOps tool deletes after all manifests were removed from git: all objects with one
-// of the labels and without an owner reference.
-func prune(t *testing.T, in *framework.Tenant, labels map[string]string) {
-	t.Helper()
-	for _, resource := range []schema.GroupVersionResource{
-		corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), corev1.SchemeGroupVersion.WithResource("secrets"),
-		corev1.SchemeGroupVersion.WithResource("services"), {Group: "apps", Version: "v1", Resource: "statefulsets"},
-		{Group: "apps", Version: "v1", Resource: "deployments"}, v1alpha1.SchemeGroupVersion.WithResource("apps"),
-	} {
-		objects := in.Dynamic.Resource(resource).Namespace(in.Namespace)
-		for key, value := range labels {
-			list, err := objects.List(t.Context(), metav1.ListOptions{LabelSelector: key + "=" + value})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, object := range list.Items {
-				if len(object.GetOwnerReferences()) > 0 {
-					continue
-				}
-				if err := objects.Delete(t.Context(), object.GetName(),
-					metav1.DeleteOptions{}); framework.IgnoreNotFound(err) != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
-}
-
 // label adds the labels in tracking to a Database, and returns when the operator has reconciled the labelled Database.
 func label(t *testing.T, in *framework.Tenant, name string) {
 	t.Helper()
@@ -64,34 +36,6 @@ func label(t *testing.T, in *framework.Tenant, name string) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"} // shows up in the status
 	})
 	in.DatabaseIn(t, in.Namespace, name, v1alpha1.DatabaseReady)
-}
-
-func claimOf(t *testing.T, in *framework.Tenant, name string) *corev1.PersistentVolumeClaim {
-	t.Helper()
-	claim, err := in.Kube.CoreV1().PersistentVolumeClaims(in.Namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return claim
-}
-
-// TestGitOpsPruneKeepsVolume deletes all objects that have the labels of Argo CD, Flux or kapp and no owner,
-// as these tools do.
-func TestGitOpsPruneKeepsVolume(t *testing.T) {
-	t.Parallel()
-	tenant := shared.NewTenant(t)
-	tenant.CreateDatabase(t, tenant.Namespace, "orders", framework.SmallestDatabase())
-	label(t, tenant, "orders")
-	before := claimOf(t, tenant, "orders")
-	prune(t, tenant, tracking)
-	after := claimOf(t, tenant, "orders")
-	if after.UID != before.UID || after.DeletionTimestamp != nil {
-		t.Errorf("the claim was deleted or replaced: %v", after.ObjectMeta)
-	}
-	want := map[string]string{"app.kubernetes.io/name": "database", "app.kubernetes.io/managed-by": "windlass"}
-	if !maps.Equal(after.Labels, want) {
-		t.Errorf("the claim has the labels %v, want %v", after.Labels, want)
-	}
 }
 
 // TestReconcileRemovesRecordedLabels gives the children of a Database the labels of the Database, as if the operator
