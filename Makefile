@@ -96,7 +96,7 @@ clean: cluster-down ## Stop the local cluster, and remove everything that was bu
 ##@ Check
 
 .PHONY: test
-test: prerequisites postgresql verify lint test-unit test-integration test-faults ## Run all checks and tests; needs only Go, git, make and gcc.
+test: prerequisites postgresql verify lint test-unit test-integration test-neighbours test-faults ## Run all checks and tests; needs only Go, git, make and gcc.
 
 .PHONY: prerequisites
 prerequisites:
@@ -134,10 +134,15 @@ test-integration: postgresql build example bin/kubernetes bin/gotestsum bin/prom
 		'bin/gotestsum --format standard-verbose -- \
 			-race -vet=off -count=1 -p 2 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/plan ./test/sharding ./test/security ./test/fuzz ./test/monitoring ./test/postgres ./pkg/postgresql ./pkg/kinds/database $(hide_steps)'
 
+.PHONY: test-neighbours
+test-neighbours: postgresql build bin/kubernetes bin/gotestsum ## Run GitOps tools, policies, autoscalers, a drain and a restore beside the operator.
+	@$(STEP) "neighbours" $(PIPE) 'cd test/neighbours && $(CURDIR)/bin/gotestsum --format standard-verbose -- \
+		-race -vet=off -count=1 -tags integration -timeout $(INTEGRATION_TIMEOUT) ./... $(hide_steps)'
+
 .PHONY: test-one
 test-one: postgresql build example bin/kubernetes bin/prometheus ## Run some tests of one suite: make test-one SUITE=security RUN=TestName.
-	@go test -race -count=1 -v -tags '$(if $(filter e2e,$(SUITE)),e2e,integration)' -timeout $(INTEGRATION_TIMEOUT) \
-		-run '$(RUN)' ./test/$(SUITE)
+	@cd test/$(SUITE) && go test -race -count=1 -v -tags '$(if $(filter e2e,$(SUITE)),e2e,integration)' \
+		-timeout $(INTEGRATION_TIMEOUT) -run '$(RUN)' .
 
 .PHONY: test-upgrade
 test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: make test-upgrade FROM=COMMIT.

@@ -67,13 +67,22 @@ func objectsOf(ctx context.Context, namespace string, resources []schema.GroupVe
 	return found, nil
 }
 
-// contents returns what the objects in a namespace say, by kind and name: their metadata except for versions, and all
-// fields except for the status. Two equal results mean that nothing was written, deleted or replaced in between.
+// contents returns the result of contentsOf, and fails the test after an error.
 func contents(t *testing.T, namespace string) map[string]map[string]any {
 	t.Helper()
-	objects, err := objectsOf(t.Context(), namespace, slices.Concat(kinds, others))
+	all, err := contentsOf(t.Context(), namespace)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return all
+}
+
+// contentsOf returns what the objects in a namespace say, by kind and name: their metadata except for versions, and all
+// fields except for the status. Two equal results mean that nothing was written, deleted or replaced in between.
+func contentsOf(ctx context.Context, namespace string) (map[string]map[string]any, error) {
+	objects, err := objectsOf(ctx, namespace, slices.Concat(kinds, others))
+	if err != nil {
+		return nil, err
 	}
 	all := map[string]map[string]any{}
 	for _, object := range objects {
@@ -88,7 +97,7 @@ func contents(t *testing.T, namespace string) map[string]map[string]any {
 		}
 		all[name] = object.Object
 	}
-	return all
+	return all, nil
 }
 
 // differences returns how contents have changed, or "".

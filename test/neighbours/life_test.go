@@ -151,8 +151,9 @@ func removeApp(t *testing.T, r *room) {
 	r.deploy(t, without(all, "App", "web"))
 	r.git = all
 	ofApp := regexp.MustCompile(`^\w+ web(-|$)`)
-	framework.Eventually(t, "the App and its children to be deleted", func(context.Context) (bool, error) {
-		return !slices.ContainsFunc(slices.Collect(maps.Keys(contents(t, r.namespace))), ofApp.MatchString), nil
+	framework.Eventually(t, "the App and its children to be deleted", func(ctx context.Context) (bool, error) {
+		all, err := contentsOf(ctx, r.namespace)
+		return !slices.ContainsFunc(slices.Collect(maps.Keys(all)), ofApp.MatchString), err
 	})
 	of := func(name string, _ map[string]any) bool { return ofApp.MatchString(name) || given[name] }
 	before, after := maps.Clone(r.before), contents(t, r.namespace)
@@ -175,10 +176,10 @@ func deletion(t *testing.T, r *room) {
 		theirs[object.GetKind()+" "+object.GetName()] = true
 	}
 	framework.Eventually(t, "the objects and all children to be deleted", func(ctx context.Context) (bool, error) {
-		left := slices.Collect(maps.Keys(contents(t, r.namespace)))
-		return !slices.ContainsFunc(left, func(name string) bool {
+		all, err := contentsOf(ctx, r.namespace)
+		return !slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(name string) bool {
 			return !theirs[name] && !strings.Contains(name, " theirs") && !given[name]
-		}), nil
+		}), err
 	})
 }
 
