@@ -142,6 +142,18 @@ func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (st
 	return output.String(), nil
 }
 
+// Shell runs a line of shell in which kubectl is the kubectl of the cluster. It returns the output, with the error
+// output if the line fails.
+func (c *Cluster) Shell(ctx context.Context, line string) (string, error) {
+	command := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf("kubectl() { %q kubectl \"$@\"; }\n%s", c.binary, line))
+	command.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig())
+	output, err := command.CombinedOutput()
+	if err != nil {
+		return string(output), fmt.Errorf("%s: %w: %s", line, err, output)
+	}
+	return string(output), nil
+}
+
 // ServiceAccountKubeconfig writes a kubeconfig with a token of a ServiceAccount, and returns its path.
 // The token is valid for 12 hours.
 func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {

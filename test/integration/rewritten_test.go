@@ -13,8 +13,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/test/framework"
 )
 
@@ -146,5 +151,31 @@ func wantWarnings(t *testing.T, namespace string, want ...string) {
 		}
 		slices.Sort(got)
 		return slices.Equal(want, got), nil
+	})
+}
+
+// reconcileOnce pauses an object, and continues it. It returns when the operator has reconciled the newest version of
+// the object.
+func reconcileOnce(t *testing.T, objects dynamic.ResourceInterface, name string) {
+	t.Helper()
+	for _, value := range []string{`"true"`, "null"} {
+		patch := `{"metadata":{"annotations":{"` + controller.PausedAnnotation + `":` + value + `}}}`
+		_, err := objects.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		framework.Eventually(t, "the object to be reconciled", func(ctx context.Context) (bool, error) {
+			object, err := objects.Get(ctx, name, metav1.GetOptions{})
+			return err == nil && isPaused(object) == (value == `"true"`), err
+		})
+	}
+}
+
+// isPaused reports whether the condition Paused of an object is True.
+func isPaused(object *unstructured.Unstructured) bool {
+	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	return slices.ContainsFunc(all, func(condition any) bool {
+		fields, _ := condition.(map[string]any)
+		return fields["type"] == conditions.Paused && fields["status"] == string(metav1.ConditionTrue)
 	})
 }
