@@ -25,7 +25,7 @@ INTEGRATION_TIMEOUT ?= 45m
 E2E_TIMEOUT ?= 30m
 # The number of tests on the real API server that run at a time in each of two packages. Tests wait most of the time.
 PARALLEL ?= 4
-# SEED selects the fortieth of the plans that `make test-faults` runs, and the objects of `make fuzz`. PLAN is the only
+# SEED selects the eightieth of the plans that `make test-faults` runs, and the objects of `make fuzz`. PLAN is the only
 # plan that `make faults` runs; empty means all plans.
 SEED ?= 1
 PLAN ?=
@@ -149,12 +149,12 @@ test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: m
 	@$(STEP) "upgrade" env UPGRADE_FROM=$(FROM) \
 		go test -race -count=1 -tags integration -run '^TestUpgradeAndRollbackRestartNothing$$' ./test/integration
 
-# A fortieth of the plans takes some minutes. The tests have no timeout, because a long duration is not a failure.
+# An eightieth of the plans takes some minutes. The tests have no timeout, because a long duration is not a failure.
 faults := env GOGC=400 bin/faults.test -test.run '^TestFaults$$' -test.timeout 0
 
 .PHONY: test-faults
-test-faults: postgresql bin/faults.test bin/kubernetes ## Run a fortieth of the plans of `make faults`, selected by SEED.
-	@$(STEP) "faults, a fortieth" $(faults) -faults.seed $(SEED)
+test-faults: postgresql bin/faults.test bin/kubernetes ## Run an eightieth of the plans of `make faults`, selected by SEED.
+	@$(STEP) "faults, an eightieth" $(faults) -faults.seed $(SEED)
 
 .PHONY: faults
 faults: postgresql bin/faults.test bin/kubernetes ## Run all plans, with a fault at every request and event: make faults [PLAN=NAME].

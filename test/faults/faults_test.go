@@ -13,10 +13,10 @@ import (
 )
 
 var (
-	all      = flag.Bool("faults.all", false, "run all plans, not only a fortieth of them")
+	all      = flag.Bool("faults.all", false, "run all plans, not only an eightieth of them")
 	planName = flag.String("faults.plan", "", "run only the plan with this `name`, or the plans whose names "+
 		"begin with it and a slash")
-	seed          = flag.Uint64("faults.seed", 1, "the seed that selects the fortieth of the plans")
+	seed          = flag.Uint64("faults.seed", 1, "the seed that selects the eightieth of the plans")
 	parallel      = flag.Int("faults.parallel", 6, "the number of plans that run at the same time")
 	scenarioNames = flag.String("faults.scenarios", "", "run only the scenarios and kinds in this list, for example "+
 		"app-create,at")
@@ -24,7 +24,7 @@ var (
 	logs        = flag.String("faults.logs", "", "the directory for the logs of plans that fail")
 )
 
-// TestFaults runs the plans that the flags select. By default, it runs one of 40 plans. Because a plan with a
+// TestFaults runs the plans that the flags select. By default, it runs one of 80 plans. Because a plan with a
 // PostgreSQL server takes seconds, it runs only one of 160 such plans, in half of the scenarios with a PostgreSQL
 // server.
 func TestFaults(t *testing.T) {
@@ -49,8 +49,8 @@ func TestFaults(t *testing.T) {
 	case *planName != "":
 		runner.selects = isSelected
 	case !*all:
-		fortieth, withSQL := sample(40, *seed), sample(160, *seed)
-		runner.selects = func(p plan) bool { return fortieth(p) && (!runner.scenarios[p.scenario].sql || withSQL(p)) }
+		eightieth, withSQL := sample(80, *seed), sample(160, *seed)
+		runner.selects = func(p plan) bool { return eightieth(p) && (!runner.scenarios[p.scenario].sql || withSQL(p)) }
 	}
 	runner.stopAtFailure = *stopAtFirst
 	runner.runReferences(t)
