@@ -16,8 +16,8 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// rejectsStatefulSets rejects Pods that the StatefulSet controller creates, and no others. The operator cannot find out
-// why the Pod is missing.
+// rejectsStatefulSets rejects Pods of everybody but the operator, which therefore cannot find out why the Pod of a
+// StatefulSet is missing.
 const rejectsStatefulSets = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -27,7 +27,7 @@ spec:
     namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}
     resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
   validations:
-  - {expression: '!request.userInfo.username.endsWith(":statefulset-controller")', message: No StatefulSets here.}
+  - {expression: 'request.userInfo.username == "CONTROLLER"', message: No StatefulSets here.}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -48,8 +48,9 @@ spec:
     resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
   mutations:
   - patchType: JSONPatch
-    jsonPatch: {expression: '[JSONPatch{op: "add", path: "/spec/containers/-",
-      value: Object.spec.containers{name: "proxy", image: "proxy:1"}}]'}
+    jsonPatch:
+      expression: >
+        [JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "proxy", image: "proxy:1"}}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicyBinding
@@ -82,12 +83,7 @@ var advicesOfDatabase = map[string]advice{
 	"a Pod of a Database that an injected container keeps from being ready": {
 		prepare: func(t *testing.T, namespace string) (object, text string) {
 			t.Helper()
-			applyUntilEnd(t, strings.ReplaceAll(injecting, "NAMESPACE", namespace))
-			framework.Eventually(t, "the policy to have an effect", func(ctx context.Context) (bool, error) {
-				output, err := shared.Kubectl(ctx, "", "run", "probe", "-n", namespace, "--image=probe:1", "--dry-run=server",
-					"-o", "jsonpath={.spec.containers[*].name}")
-				return strings.Contains(output, "proxy"), err
-			})
+			applyInForce(t, namespace, injecting, "proxy")
 			readyDatabase(t, namespace)
 			reportPods(t, namespace, `{"status":{"conditions":[{"type":"Ready","status":"False"}],"containerStatuses":[
 				{"name":"postgresql","image":"postgres:17","imageID":"","ready":true,"restartCount":0,
@@ -128,7 +124,7 @@ var advicesOfDatabase = map[string]advice{
 	"a Database whose Pod a policy rejects": {
 		prepare: func(t *testing.T, namespace string) (object, text string) {
 			t.Helper()
-			applyUntilEnd(t, strings.ReplaceAll(rejectsStatefulSets, "NAMESPACE", namespace))
+			applyInForce(t, namespace, rejectsStatefulSets, "No StatefulSets here.")
 			shared.CreateDatabase(t, namespace, "shop", framework.SmallestDatabase())
 			return "database/shop", "has not created Pod"
 		},
@@ -185,15 +181,22 @@ func wantText(texts ...string) func(t *testing.T, namespace, output string) {
 	}
 }
 
-// applyUntilEnd applies a manifest, and deletes its objects when the test ends.
-func applyUntilEnd(t *testing.T, manifest string) {
+// applyInForce applies an admission policy to a namespace until the test ends. It returns when the output of an attempt
+// to create a Pod contains a text.
+func applyInForce(t *testing.T, namespace, policy, text string) {
 	t.Helper()
-	if _, err := shared.Kubectl(t.Context(), manifest, "apply", "-f", "-"); err != nil {
+	policy = strings.NewReplacer("NAMESPACE", namespace, "CONTROLLER", controllerUser).Replace(policy)
+	if _, err := shared.Kubectl(t.Context(), policy, "apply", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := shared.Kubectl(context.Background(), manifest, "delete", "-f", "-"); err != nil {
+		if _, err := shared.Kubectl(context.Background(), policy, "delete", "-f", "-"); err != nil {
 			t.Error(err)
 		}
+	})
+	framework.Eventually(t, "the policy to have an effect", func(ctx context.Context) (bool, error) {
+		output, _ := shared.Kubectl(ctx, "", "run", "probe", "-n", namespace, "--image=probe:1", "--dry-run=server",
+			"-o", "yaml") // may fail because of the policy
+		return strings.Contains(output, text), nil
 	})
 }
