@@ -154,8 +154,8 @@ func wantWarnings(t *testing.T, namespace string, want ...string) {
 	})
 }
 
-// reconcileOnce pauses an object, and continues it. It returns when the operator has reconciled the newest version of
-// the object.
+// reconcileOnce pauses and resumes an object. It returns when the operator has reconciled the newest version of the
+// object.
 func reconcileOnce(t *testing.T, objects dynamic.ResourceInterface, name string) {
 	t.Helper()
 	for _, value := range []string{`"true"`, "null"} {
