@@ -28,7 +28,7 @@ func newHistory() *history {
 
 func (h *history) add(e event) {
 	if e.DeletionTimestamp != nil {
-		e.object.raw = h.inBubbleTime(e.object.raw)
+		e.raw = h.inBubbleTime(e.raw)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

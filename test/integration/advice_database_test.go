@@ -50,7 +50,8 @@ spec:
   - patchType: JSONPatch
     jsonPatch:
       expression: >
-        [JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "proxy", image: "proxy:1"}}]
+        [JSONPatch{op: "add", path: "/spec/containers/-",
+        value: Object.spec.containers{name: "proxy", image: "proxy:1"}}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicyBinding
@@ -140,7 +141,7 @@ var advicesOfDatabase = map[string]advice{
 				t.Fatal(err)
 			}
 			shared.CreateDatabase(t, namespace, "shop", framework.SmallestDatabase())
-			return "database/shop", "does not own it"
+			return "database/shop", "does not belong to StatefulSet"
 		},
 		check: wantText("whose=theirs"),
 	},

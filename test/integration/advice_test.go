@@ -7,6 +7,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +22,6 @@ import (
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
-	"windlass.dev/windlass/pkg/kinds/messages"
 	"windlass.dev/windlass/test/framework"
 )
 
@@ -41,7 +42,8 @@ func follow(t *testing.T, message string) string {
 	}
 	output, err := shared.Shell(t.Context(), "kubectl "+command)
 	// The simulated kubelet serves no logs. With this error, the API server has found the Pod and its node.
-	if err != nil && !(strings.HasPrefix(command, "logs ") && strings.Contains(output, "no preferred addresses")) {
+	unserved := strings.HasPrefix(command, "logs ") && strings.Contains(output, "no preferred addresses")
+	if err != nil && !unserved {
 		t.Errorf("the command in the message %q: %v", message, err)
 	}
 	followed.Lock()
@@ -51,8 +53,10 @@ func follow(t *testing.T, message string) string {
 }
 
 var (
-	// withCommand matches the template of a message that tells users to run a command.
-	withCommand = regexp.MustCompile("`(kubectl|\\{command\\})")
+	// messageRow matches a row of docs/messages.md that has a reason, the template of a message, and what to do.
+	messageRow = regexp.MustCompile("(?m)^\\| `?(\\w*)`? *\\| (.*) \\| [^|]* \\|$")
+	// withCommand matches the template of a message up to a command that users run.
+	withCommand = regexp.MustCompile("^.*?`(kubectl |\\{command\\})[^`]*`")
 	placeholder = regexp.MustCompile(`\\\{\w+\\\}`)
 	// elsewhere has the reasons of messages whose commands this package cannot run, and says why.
 	elsewhere = map[string]string{
@@ -68,22 +72,33 @@ func checkAdvice() error {
 	if flag.Lookup("test.run").Value.String() != "" {
 		return nil // some tests did not run
 	}
+	root, err := framework.Root()
+	if err != nil {
+		return err
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "messages.md"))
+	if err != nil {
+		return err
+	}
+	templates := messageRow.FindAllStringSubmatch(string(page), -1)
+	if len(templates) == 0 {
+		return errors.New("docs/messages.md has no table of messages")
+	}
 	var missing []error
-	for _, catalog := range messages.Catalogs() {
-		for _, m := range catalog.Messages() {
-			if _, excused := elsewhere[m.Reason]; excused || !withCommand.MatchString(m.Template) {
-				continue
-			}
-			pattern := regexp.MustCompile(placeholder.ReplaceAllString(regexp.QuoteMeta(m.Template), `[\s\S]*`))
-			if !slices.ContainsFunc(followed.messages, pattern.MatchString) {
-				missing = append(missing, fmt.Errorf("no test runs the command in the message %q", m.Template))
-			}
+	for _, row := range templates {
+		reason, template := row[1], withCommand.FindString(row[2])
+		if _, excused := elsewhere[reason]; excused || template == "" {
+			continue
+		}
+		pattern := regexp.MustCompile(placeholder.ReplaceAllString(regexp.QuoteMeta(template), `[\s\S]*`))
+		if !slices.ContainsFunc(followed.messages, pattern.MatchString) {
+			missing = append(missing, fmt.Errorf("no test runs the command in the message %q", template))
 		}
 	}
 	return errors.Join(missing...)
 }
 
-// readyMessage waits until the condition Ready of an object has a message that contains a text, and returns the message.
+// readyMessage waits until the message of the condition Ready of an object contains a text, and returns the message.
 func readyMessage(t *testing.T, namespace, object, text string) (message string) {
 	t.Helper()
 	defer func() {
@@ -143,7 +158,7 @@ var advicesOfCommands = map[string]advice{
 			shared.AppReason(t, namespace, "web", "BeforeRolloutFailed")
 		},
 	},
-	"stopping the command for an earlier spec": {
+	"stopping the command for a previous spec": {
 		prepare: func(t *testing.T, namespace string) (object, text string) {
 			t.Helper()
 			createWithCommand(t, namespace, "sleep infinity")
@@ -152,7 +167,7 @@ var advicesOfCommands = map[string]advice{
 			shared.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) {
 				app.Spec.BeforeRollout.Command = []string{"true"}
 			})
-			return "app/web", "for an earlier spec"
+			return "app/web", "for a previous spec"
 		},
 		check: func(t *testing.T, namespace, _ string) {
 			t.Helper()

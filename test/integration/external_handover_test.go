@@ -233,11 +233,7 @@ func TestHandedOverRoleKeepsRightsAndPassword(t *testing.T) {
 				if n == 0 {
 					patchSecret(t, h.namespace, object+"-credentials", `{"stringData":{"password":"of-the-owner"}}`)
 				} else {
-					_, command, _ := strings.Cut(text, "run `kubectl ")
-					command, _, _ = strings.Cut(command, "`")
-					if _, err := shared.Kubectl(t.Context(), "", strings.Fields(command)...); err != nil {
-						t.Fatal(err)
-					}
+					follow(t, text)
 				}
 				shared.ExternalDatabaseIn(t, h.namespace, object, v1alpha1.ExternalDatabaseReady)
 				wantSame(t, before, h.state(t, owner+"-login1", "members of "+owner+"-login1"))
