@@ -67,8 +67,8 @@ func checkAgreement(data map[string][]byte, ofURI map[string]string) error {
 // settingsOf returns the values of a connection as Settings, or an error that names the key to correct.
 func settingsOf(values map[string]string, ca []byte) (postgresql.Settings, error) {
 	for key, value := range values {
-		if !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return postgresql.Settings{}, errors.New(messageControl.With(key))
+		if err := checkCharacters(key, value); err != nil {
+			return postgresql.Settings{}, err
 		}
 	}
 	if values[KeyHost] == "" {
@@ -85,6 +85,14 @@ func settingsOf(values map[string]string, ca []byte) (postgresql.Settings, error
 	return s, s.Validate()
 }
 
+// checkCharacters returns an error if the value of a key has a control character or is not valid UTF-8.
+func checkCharacters(key, value string) error {
+	if !utf8.ValidString(value) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return errors.New(messageControl.With(key))
+	}
+	return nil
+}
+
 func checkSizes(data map[string][]byte) error {
 	for _, key := range append([]string{KeyURI}, connectionKeys...) {
 		if len(data[key]) > maxSetting {
@@ -99,6 +107,9 @@ func checkSizes(data map[string][]byte) error {
 
 // readURI overwrites values with the parts of a URI.
 func readURI(text string, values map[string]string) error {
+	if err := checkCharacters(KeyURI, text); err != nil {
+		return err
+	}
 	// The error of url.Parse contains the whole URI, so readURI does not return it.
 	uri, err := url.Parse(text)
 	if err != nil || uri.Scheme != "postgresql" && uri.Scheme != "postgres" || uri.Opaque != "" ||

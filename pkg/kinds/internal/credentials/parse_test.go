@@ -88,9 +88,12 @@ func TestParse(t *testing.T) {
 		"port 0":          {data: host(map[string]string{"port": "0"}), err: "port must be a number from 1 to 65535"},
 		"a port too high": {data: host(map[string]string{"port": "65536"}), err: "port must be a number from 1 to 65535"},
 		"a line break":    {data: host(map[string]string{"password": "secret\n"}), err: "password" + control},
-		"a NUL in a uri":  {data: map[string]string{"uri": "postgresql://a:b%00c@x"}, err: "password" + control},
-		"not in UTF-8":    {data: host(map[string]string{"username": "a\xff"}), err: "username" + control},
-		"a zone":          {data: host(map[string]string{"host": "::ffff:127.0.0.1%.db.example.com"}), err: oneHost},
+		"a line break in a uri": {
+			data: map[string]string{"uri": "postgresql://admin:secret@db.example.com\n"}, err: "uri" + control,
+		},
+		"a NUL in a uri": {data: map[string]string{"uri": "postgresql://a:b%00c@x"}, err: "password" + control},
+		"not in UTF-8":   {data: host(map[string]string{"username": "a\xff"}), err: "username" + control},
+		"a zone":         {data: host(map[string]string{"host": "::ffff:127.0.0.1%.db.example.com"}), err: oneHost},
 		"a zone in a uri": {
 			data: map[string]string{"uri": "postgresql://a@[::ffff:127.0.0.1%25.db.example.com]"}, err: oneHost,
 		},
