@@ -45,6 +45,7 @@ func rotating(t *testing.T, changes ...func(*v1alpha1.Database)) (fixture, *fake
 
 func TestRotationSteps(t *testing.T) {
 	f, server, users := rotating(t)
+	f.changeSecret(func(s *corev1.Secret) { s.Data["jdbc-url"] = []byte("theirs") })
 	step := func(when, logins, waitingFor string, writes ...string) controller.Result {
 		t.Helper()
 		r := f.Reconcile()
@@ -80,6 +81,7 @@ func TestRotationSteps(t *testing.T) {
 	server.refusesNext, server.old = true, true
 	step("at the next request", "app-login1: app=None app-login1=Password app-login2=Password",
 		"PostgreSQL to accept the login app-login2", patchSettings, patchPod, updateStatus)
+	controllertest.Equal(t, "key of another client", "theirs", string(f.secret().Data["jdbc-url"]))
 	events := strings.Join(f.Events.Events(), "\n")
 	for _, want := range []string{"Normal CredentialsRotated", "Normal FormerLoginRetired"} {
 		if strings.Count(events, want) != 1 {

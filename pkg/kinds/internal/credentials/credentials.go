@@ -29,6 +29,9 @@ const (
 	KeyPgpass   = "pgpass"
 )
 
+// keys are all keys of a connection Secret.
+var keys = append([]string{KeyCA, KeyURI, KeyPgpass}, connectionKeys...)
+
 // Variables are the environment variables that clients read, each with the key of its value. DATABASE_URL
 // is a convention; libpq documents the others (https://www.postgresql.org/docs/current/libpq-envars.html).
 var Variables = []struct{ Name, Key string }{

@@ -109,7 +109,8 @@ func changed(live, cached *corev1.Secret) bool {
 }
 
 // Store writes the connection Secret with the next login and the record of the rotation, which desired returns, in one
-// write. Its precondition is the version of the cached Secret, with which the reconcile began.
+// write, and keeps the keys that other clients have added. The precondition of the write is the version of the cached
+// Secret, with which the reconcile began.
 func (r *Rotation) Store(
 	ctx context.Context, owner children.Owner, secrets children.Type[*corev1.Secret], cached *corev1.Secret,
 	now time.Time, desired func(Record) *corev1.Secret,
@@ -118,6 +119,7 @@ func (r *Rotation) Store(
 		Created: cached.CreationTimestamp.Time, Rotated: now.Truncate(time.Second),
 		Request: cmp.Or(r.Schedule.Request, r.Record.Request),
 	}
+	secrets.Keep = keepOthers
 	secrets.Before = func(_ context.Context, live *corev1.Secret) error {
 		if changed(live, cached) {
 			return controller.Postpone(Recheck)

@@ -125,11 +125,21 @@ func TestKeepLoginOfExistingSecret(t *testing.T) {
 	}
 	record := map[string]string{credentials.RotatedAtAnnotation: "2026-03-01T12:00:00Z", credentials.RotateAnnotation: "1"}
 	long := strings.Repeat("x", 100_000)
+	and := func(s *corev1.Secret, key string) *corev1.Secret {
+		s.Data[key] = []byte("theirs")
+		return s
+	}
 	for name, c := range map[string]struct {
 		live, want *corev1.Secret
 	}{
 		"login, password and record stay": {
 			live: build("clerk-login1", "theirs", record), want: build("clerk-login1", "theirs", record),
+		},
+		"a key of another client stays": {
+			live: and(build("clerk", "theirs", record), "jdbc-url"), want: and(build("clerk", "theirs", record), "jdbc-url"),
+		},
+		"a ca that is no longer desired is removed": {
+			live: and(build("clerk", "theirs", record), credentials.KeyCA), want: build("clerk", "theirs", record),
 		},
 		"an edited login is replaced": {live: build("postgres", "theirs", record), want: build("clerk", "theirs", record)},
 		"a Secret that was never rotated has no record": {
