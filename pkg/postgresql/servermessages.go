@@ -69,13 +69,17 @@ func hide(text, word string) string {
 	return text
 }
 
-// reported converts an error that a server reported to a failure.
+// reported converts an error that a server reported to a failure. Only the DETAIL of a role that cannot be dropped is
+// part of the text: it says what depends on the role.
 func (h hearing) reported(pg *pgconn.PgError) error {
-	code := pg.Code
+	code, said := pg.Code, pg.Message
 	if !sqlState.MatchString(code) {
 		code = codeInternal
 	}
-	text := fmt.Errorf("%s (SQLSTATE %s)", h.words(pg.Message), code)
+	if code == codeStillNeeded && pg.Detail != "" {
+		said += ": " + strings.ReplaceAll(pg.Detail, "\n", "; ")
+	}
+	text := fmt.Errorf("%s (SQLSTATE %s)", h.words(said), code)
 	return &failure{error: text, class: classOfCode(code), code: code, detail: h.words(pg.Detail)}
 }
 

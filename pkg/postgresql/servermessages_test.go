@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"windlass.dev/windlass/test/postgres"
@@ -88,6 +89,33 @@ func TestServerMessageHidesValuesOfSecret(t *testing.T) {
 		if got := h.words(said); got != want {
 			t.Errorf("of %q it is said %q, and not %q", said, got, want)
 		}
+	}
+}
+
+func TestErrorSaysWhatDependsOnRole(t *testing.T) {
+	h := hearing{hidden: []string{"admin"}}
+	const dropped, other = "role cannot be dropped", "role does not exist"
+	for name, c := range map[string]struct{ code, message, detail, want string }{
+		"two objects": {
+			codeStillNeeded, dropped, "owner of database shop\nprivileges for table a", dropped +
+				": owner of database shop; privileges for table a (SQLSTATE 2BP01)",
+		},
+		"a hidden word and an escape sequence": {
+			codeStillNeeded, dropped, "owner of admin\x1b[31m", dropped + ": owner of (hidden) [31m (SQLSTATE 2BP01)",
+		},
+		"many objects": {
+			codeStillNeeded, dropped, strings.Repeat("x", 1<<16),
+			dropped + ": " + strings.Repeat("x", maxText-len(dropped+": …")) + "… (SQLSTATE 2BP01)",
+		},
+		"no detail":             {codeStillNeeded, dropped, "", dropped + " (SQLSTATE 2BP01)"},
+		"the detail of another": {"42704", other, "a value of a row", other + " (SQLSTATE 42704)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := h.reported(&pgconn.PgError{Code: c.code, Message: c.message, Detail: c.detail})
+			if err.Error() != c.want {
+				t.Errorf("got %q, want %q", err, c.want)
+			}
+		})
 	}
 }
 

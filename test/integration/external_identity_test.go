@@ -129,7 +129,7 @@ func TestExternalDatabaseKeepsDatabaseRecreatedByOthers(t *testing.T) {
 		e.wantMessage(t, "NameConflict", true, "database", "belongs to no ExternalDatabase")
 		e.delete(t)
 		e.wantMessage(t, "Rejected", true, "set deletionPolicy to Retain",
-			"cannot be dropped because some objects depend on it") // the role cannot be dropped, because it owns the database
+			"cannot be dropped because some objects depend on it: owner of database")
 		e.update(t, func(db *v1alpha1.ExternalDatabase) { db.Spec.DeletionPolicy = v1alpha1.DeletionRetain })
 		e.waitDeleted(t)
 	})
