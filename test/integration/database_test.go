@@ -318,8 +318,8 @@ func TestAppWaitsForDatabase(t *testing.T) {
 	shared.CreateApp(t, namespace, "storefront", spec)
 	waiting := shared.AppReason(t, namespace, "storefront", "DependencyMissing")
 	ready := meta.FindStatusCondition(waiting.Status.Conditions, "Ready")
-	if !strings.Contains(ready.Message, "Secret shop-credentials") {
-		t.Errorf("the message is %q, want a message with Secret shop-credentials", ready.Message)
+	if !strings.Contains(ready.Message, "Database shop") {
+		t.Errorf("the message is %q, want a message with Database shop", ready.Message)
 	}
 	shared.CreateDatabase(t, namespace, "shop", framework.SmallestDatabase())
 	shared.AppIn(t, namespace, "storefront", v1alpha1.AppReady)

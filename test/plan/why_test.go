@@ -52,7 +52,7 @@ var causes = map[string]cause{
 		"Waiting for ConfigMap settings", "Create the ConfigMap",
 	},
 	"a Database that is missing": {
-		fmt.Sprintf(appWith, "databaseRef: {name: db}"), "app/web", "Waiting for Secret db-credentials", "Create the Secret",
+		fmt.Sprintf(appWith, "databaseRef: {name: db}"), "app/web", "Waiting for Database db", "Create the Database",
 	},
 	"a database of another kind": {
 		with(fmt.Sprintf(appWith, "databaseRef: {name: db, kind: ExternalDatabase}"),

@@ -47,7 +47,8 @@ func TestReconcileCreatesChildren(t *testing.T) {
 			}, phase: v1alpha1.AppDeploying, events: rollingOut,
 		},
 		"a missing Secret delays all children": {
-			app: example(withDatabase), writes: []string{updateStatus}, phase: v1alpha1.AppPending,
+			app: example(withDatabase), others: []runtime.Object{readyDatabase()}, writes: []string{updateStatus},
+			phase: v1alpha1.AppPending,
 			events: []string{
 				"Normal DependencyMissing default/web: Waiting for Secret db-credentials, which the spec names, to be created.",
 			},
@@ -144,7 +145,7 @@ func TestErrorDeterminesPhase(t *testing.T) {
 }
 
 func TestReconcileRepairsRunningAppWhileSecretIsMissing(t *testing.T) {
-	f := newFixture(t, example(withDatabase), secret("db-credentials"))
+	f := newFixture(t, example(withDatabase), secret("db-credentials"), readyDatabase())
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	f.rollOut()
 	f.Remove(secret("db-credentials"), kindtest.Get[*corev1.Service](f.Cluster, "default", "web"))

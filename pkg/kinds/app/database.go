@@ -83,8 +83,8 @@ func (d *databases) get(app *v1alpha1.App) controller.Object {
 //   - The database was not found, or is being deleted.
 //   - The database is not Ready, and the App has no Deployment yet. Its Pods could not log in.
 //
-// inputs has the cached versions of the inputs. deployed reports whether the App has a Deployment. If the Secret is
-// missing, check returns nil, because observe reports missing Secrets.
+// inputs has the cached versions of the inputs. deployed reports whether the App has a Deployment. If the Secret of an
+// existing database is missing, check returns nil, because observe reports missing Secrets.
 //
 // A Database and an ExternalDatabase of the same name have Secrets of the same name. A Secret that no Windlass object
 // controls was created by a user: check accepts it.
@@ -94,8 +94,11 @@ func (d *databases) check(app *v1alpha1.App, inputs versions, deployed bool) err
 	}
 	kind, name := databaseOf(app)
 	secret := input{kind: kindSecret, name: connectionSecret(app)}
-	owner := ownerOf(inputs[secret.String()])
+	found := inputs[secret.String()]
+	owner := ownerOf(found)
 	switch {
+	case found == nil && d.get(app) == nil && d.synced(kind):
+		return messageNoDatabase.Wait(missingRecheck, kind, name)
 	case owner == nil:
 		return nil
 	case owner.Kind != kind || owner.Name != name:

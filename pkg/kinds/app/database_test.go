@@ -102,6 +102,37 @@ func TestFirstPodsWaitUntilDatabaseIsReady(t *testing.T) {
 	controllertest.Equal(t, "phase while the Database restarts", v1alpha1.AppReady, f.Object().Status.Phase)
 }
 
+func TestAppWaitsForWhatIsMissing(t *testing.T) {
+	const (
+		database = "Waiting for Database db, which databaseRef names, to be created"
+		payment  = "Waiting for Secret payment, which the spec names, to be created"
+	)
+	withPayment := func(app *v1alpha1.App) {
+		app.Spec.EnvFrom = []corev1.EnvFromSource{{
+			SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "payment"}},
+		}}
+	}
+	for name, c := range map[string]struct {
+		app      *v1alpha1.App
+		unsynced bool
+		want     string
+	}{
+		"the Database":                    {example(withDatabase), false, database + "."},
+		"the Database and another Secret": {example(withDatabase, withPayment), false, database + "; " + payment},
+		"the Secret, and nobody knows Databases": {
+			example(withDatabase), true, "Waiting for Secret db-credentials, which the spec names, to be created.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, c.app)
+			*f.unsynced = c.unsynced
+			r := f.Reconcile()
+			controllertest.Equal(t, "message", c.want, conditions.Find(f.Object().Status.Conditions, conditions.Ready).Message)
+			controllertest.Equal(t, "retry", missingRecheck, controllertest.RetryAfter(t, r.Result, r.Err))
+		})
+	}
+}
+
 func TestAppIsNotReadyWithoutItsDatabase(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(fixture)
@@ -115,6 +146,9 @@ func TestAppIsNotReadyWithoutItsDatabase(t *testing.T) {
 		}, true, "DatabaseTerminating"},
 		"the Database is gone": {
 			func(f fixture) { f.Remove(readyDatabase()) }, true, "DependencyMissing",
+		},
+		"the Database and its Secret are gone": {
+			func(f fixture) { f.Remove(readyDatabase(), databaseSecret()) }, true, "DependencyMissing",
 		},
 		"the cache of Databases has not synced":         {func(f fixture) { f.Remove(readyDatabase()) }, false, "Available"},
 		"the Database is Ready, and its cache complete": {func(fixture) {}, true, "Available"},

@@ -15,6 +15,9 @@ const (
 var (
 	messageMissing = Messages.Declare(reasonMissing, "Waiting for {objects}, which the spec names, to be created.",
 		"Create the Secret or ConfigMap, or remove its name from the spec.")
+	messageNoDatabase = Messages.Declare(reasonMissing, "Waiting for {kind} {name}, which databaseRef names, to be "+
+		"created.",
+		"Create the Database or ExternalDatabase, or change spec.databaseRef.")
 	messageDatabaseMissing = Messages.Declare(reasonMissing,
 		"{kind} {name}, which databaseRef names, was not found, and the garbage collector deletes its Secret. Create "+
 			"the {kind} again, or change databaseRef.",

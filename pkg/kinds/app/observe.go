@@ -2,11 +2,14 @@ package app
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+
+	"windlass.dev/windlass/pkg/controller"
 )
 
 // observed is the state that a reconcile reads before its first write. It does not change afterwards.
@@ -42,8 +45,12 @@ func (r *reconciler) observe(ctx context.Context, p *scope) (o observed, err err
 		return o, err
 	}
 	o.unmet = r.databases.check(p.app, found, o.deployment != nil)
+	if o.unmet != nil { // the database is the reason why its Secret is missing
+		secret := kindSecret + " " + connectionSecret(p.app)
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name == secret })
+	}
 	if len(missing) > 0 {
-		o.unmet = messageMissing.Wait(missingRecheck, strings.Join(missing, ", "))
+		o.unmet = controller.Join(o.unmet, messageMissing.Wait(missingRecheck, strings.Join(missing, ", ")))
 	}
 	if o.unmet != nil {
 		return o, nil
