@@ -86,6 +86,9 @@ var (
 		"end sessions of other roles, it needs membership in pg_signal_backend. To manage a role that another role "+
 		"created, it needs ADMIN OPTION on that role (PostgreSQL 16 or later).",
 		"Give the role of the operator the right that is missing.")
+	messageOwnerAttributes = Messages.Declare(reasonDenied, "{error}. Set spec.ownerAttributes of Database {database}, "+
+		"whose Secret connectionSecretRef names, to [CreateDB, CreateRole].",
+		"Set spec.ownerAttributes of the Database.")
 	messageUninherited = Messages.Declare(reasonDenied, "{error}. Set INHERIT on the role in {secret}.",
 		"Run ALTER ROLE … INHERIT on the server.")
 	messageUnlisted = Messages.Declare(reasonDenied, "{error}. Ask a superuser of the server to create the extension, "+

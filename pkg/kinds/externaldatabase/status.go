@@ -2,6 +2,7 @@ package externaldatabase
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -48,6 +49,11 @@ func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase,
 			err.Error(), "detail", detail)
 	}
 	secret, class := "Secret "+db.Spec.ConnectionSecretRef.Name, postgresql.ClassOf(err)
+	if class == postgresql.Denied {
+		if name := r.lacksAttributes(db); name != "" {
+			return controller.Stalled(messageOwnerAttributes.Error(err, name), configurationRetry)
+		}
+	}
 	if m := stalls[class]; m != nil {
 		return controller.Stalled(m.Error(err, secret), configurationRetry)
 	}
@@ -74,6 +80,21 @@ func (r *reconciler) explain(ctx context.Context, db *v1alpha1.ExternalDatabase,
 		return controller.Stalled(kept(db, err), conflictRetry)
 	}
 	return messageServerError.Error(secret, err)
+}
+
+// lacksAttributes returns the name of the Database that controls the connection Secret if its spec does not give its
+// owner the attributes of an administrator, or "".
+func (r *reconciler) lacksAttributes(db *v1alpha1.ExternalDatabase) string {
+	name := r.databaseOf(connectionKey(db))
+	database, err := r.databases.Databases(db.Namespace).Get(name)
+	if err != nil {
+		return ""
+	}
+	has := database.Spec.OwnerAttributes
+	if slices.Contains(has, v1alpha1.OwnerCreateDB) && slices.Contains(has, v1alpha1.OwnerCreateRole) {
+		return ""
+	}
+	return name
 }
 
 // untilRetry returns the delay before the operator retries a server after err. While the database does not exist yet,

@@ -9,16 +9,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
 // serverDatabase returns the name of the Database whose server has the role and the database, or "" for any other
 // server. The Database must control the connection Secret, in which the host must be the Service of the Database.
 func (r *reconciler) serverDatabase(p *scope) string {
-	key := connectionKey(p.db)
+	name := r.databaseOf(connectionKey(p.db))
+	if p.admin.Host != name+"."+p.db.Namespace+".svc" {
+		return ""
+	}
+	return name
+}
+
+// databaseOf returns the name of the Database that controls a connection Secret, or "".
+func (r *reconciler) databaseOf(key controller.Key) string {
 	name, isCredentials := strings.CutSuffix(key.Name, credentials.Name(""))
 	secret, err := r.secrets.Cache.Get(key.Namespace, key.Name)
-	if err != nil || !isCredentials || p.admin.Host != name+"."+key.Namespace+".svc" {
+	if err != nil || !isCredentials {
 		return "" // a Secret that the operator did not create is not in this cache
 	}
 	owner := metav1.GetControllerOf(secret)

@@ -14,6 +14,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
+	"windlass.dev/windlass/pkg/postgresql"
 )
 
 // onPool makes the connection Secret the Secret of Database pool.
@@ -183,6 +184,32 @@ func TestExternalDatabaseWaitsForItsDatabase(t *testing.T) {
 	f.Reconcile()
 	controllertest.Equal(t, "whether the server is used after a restart of the Database", true,
 		len(f.server.calls) > calls)
+}
+
+func TestDeniedOnDatabaseNamesItsOwnerAttributes(t *testing.T) {
+	const attributes = "the server's response. Set spec.ownerAttributes of Database pool, whose Secret " +
+		"connectionSecretRef names, to [CreateDB, CreateRole]."
+	for name, c := range map[string]struct {
+		has   []v1alpha1.OwnerAttribute
+		class postgresql.Class
+		want  string
+	}{
+		"no attribute":  {nil, postgresql.Denied, attributes},
+		"one attribute": {[]v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateRole}, postgresql.Denied, attributes},
+		"both attributes": {
+			[]v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateRole, v1alpha1.OwnerCreateDB}, postgresql.Denied,
+			"Set CREATEROLE and CREATEDB on the role in Secret pool-credentials",
+		},
+		"another error": {nil, postgresql.Rejected, "Change the spec"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := &v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pool"}}
+			pool.Spec.OwnerAttributes = c.has
+			f := newFixture(t, &fakeServer{exists: conflictOf(c.class)}, example(known, onPool), poolSecret(), pool,
+				createdSecret(t))
+			controllertest.ErrorContains(t, c.want, f.Reconcile().Err)
+		})
+	}
 }
 
 func TestExternalDatabaseDoesNotWaitForDatabaseThatMayNotBecomeReady(t *testing.T) {
