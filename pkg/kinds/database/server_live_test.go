@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -292,4 +293,34 @@ func TestServerThatDoesNotStartFallsBack(t *testing.T) {
 	}
 	s.change(t, setting(map[string]v1alpha1.ParameterValue{"max_wal_senders": "0"}))
 	s.wants(t, "select current_setting('wal_level') || current_setting('windlass.problem')", "minimal")
+}
+
+// documentedPsql matches the command of docs/database.md with which users work on a database by hand.
+var documentedPsql = regexp.MustCompile("as the owner:\\*\\* `kubectl exec -it shop-0 -- ([^`]*)`")
+
+func TestClientsCanUseTableThatWasCreatedByHand(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/database.md")
+	documented := documentedPsql.FindStringSubmatch(string(page))
+	if err != nil || documented == nil {
+		t.Fatalf("docs/database.md has no command: %v", err)
+	}
+	s := newLiveServer(t)
+	byHand := func(sql string) {
+		t.Helper()
+		command := &corev1.ExecAction{Command: append(strings.Fields(documented[1]), "-c", sql)}
+		if err := s.running.Probe(t.Context(), &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: command}}); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	byHand("CREATE TABLE before (n int)")
+	owner := s.logins.current.name
+	next := login{credentials.Next(owner, owner), loginPassword, "canary-of-the-second-password"}
+	s.logins = logins{next, login{name: owner, state: loginNone}}
+	s.secret = desiredSecret(s.db, next, credentials.Record{})
+	s.mount(t)
+	s.awaitSettings(t)
+	byHand("CREATE TABLE after_rotation (n int)")
+	s.wants(t, "INSERT INTO before VALUES (1) RETURNING n", "1")
+	s.wants(t, "INSERT INTO after_rotation VALUES (2) RETURNING n", "2")
 }
