@@ -117,6 +117,20 @@ func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
 	}
 }
 
+func TestAppWhosePodsAreReplacedIsRollingOut(t *testing.T) {
+	f := rollingFixture(t)
+	f.Store(podOf(f.deployment(), "web-1-a", container(waits("ErrImagePull", ""), corev1.ContainerState{}, 0)))
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "phase", v1alpha1.AppFailed, f.Object().Status.Phase)
+	f.Change(func(app *v1alpha1.App) { app.Spec.Image = "web:2" })
+	f.changeDeployment(func(d *appsv1.Deployment) { d.Generation++ })
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "conditions", []string{
+		"Degraded=False AsExpected", "Progressing=True RollingOut: The newest Pods are being rolled out.",
+		"Ready=False RollingOut: The newest Pods are being rolled out.",
+	}, controllertest.Conditions(f.Object()))
+}
+
 func TestCrashLoopCostsOneStatusWrite(t *testing.T) {
 	f := rollingFixture(t)
 	d := f.deployment()

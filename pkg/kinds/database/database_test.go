@@ -379,6 +379,7 @@ func TestNew(t *testing.T) {
 	controllertest.Run(t, c, 2, f.Owned, f.Own)
 	f.awaitReason("Starting")
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseDeploying, f.Object().Status.Phase)
+	f.changeStatefulSet(func(s *appsv1.StatefulSet) { s.Status.ObservedGeneration = s.Generation })
 	f.Store(f.pod("new", blocked("ImagePullBackOff")))
 	f.awaitReason("ImagePullBackOff")
 	f.changeClaim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost })

@@ -184,5 +184,6 @@ func (r *reconciler) replace(ctx context.Context, p *scope) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting Pod %s/%s, which does not start: %w", pod.Namespace, pod.Name, err)
 	}
+	p.pod = nil
 	return nil
 }

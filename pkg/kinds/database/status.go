@@ -93,8 +93,8 @@ func summaryOf(
 		return degraded(messageVolumeLost.Note(claim.Name, claim.Namespace)), 0
 	case isUp(s):
 		return controller.Summary{State: controller.StateReady, Note: readyNote(db), Progress: growth(claim)}, 0
-	case pod == nil:
-		return starting, 0
+	case pod == nil, pod.DeletionTimestamp != nil, s.Status.ObservedGeneration < s.Generation:
+		return starting, 0 // a Pod that the StatefulSet controller is about to replace does not matter any more
 	}
 	status := pods.StatusOf(pod, containerName)
 	if blocked := pods.Blocked(status); blocked != nil {

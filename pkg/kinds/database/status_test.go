@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"testing"
@@ -62,6 +63,9 @@ func TestSummaryOf(t *testing.T) {
 		want   string // the phase, the reason and the message
 		again  time.Duration
 	}{
+		"a Pod that is about to be replaced does not matter": {
+			set: appsv1.StatefulSetStatus{ObservedGeneration: 1}, pod: new(blocked("ErrImagePull")), want: starting,
+		},
 		"a Database with a ready Pod of the newest template is Ready": {
 			set:  appsv1.StatefulSetStatus{ObservedGeneration: 2, UpdatedReplicas: 1, ReadyReplicas: 1},
 			want: "Ready Available: PostgreSQL accepts connections.",
@@ -109,6 +113,7 @@ func TestSummaryOf(t *testing.T) {
 			db, claim := example(), &corev1.PersistentVolumeClaim{}
 			conditions.False(&db.Status.Conditions, conditions.Ready, c.before, "")
 			set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "shop", Generation: 2}, Status: c.set}
+			set.Status.ObservedGeneration = cmp.Or(c.set.ObservedGeneration, 2)
 			var pod *corev1.Pod
 			if c.pod != nil {
 				pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop-0"}, Status: *c.pod}
