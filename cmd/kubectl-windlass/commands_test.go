@@ -6,8 +6,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 const (
@@ -163,6 +165,35 @@ func TestCommands(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.writes, s.writes); diff != "" || got.code != c.code {
 				t.Errorf("exit code %d, want %d; writes (-want +got):\n%s", got.code, c.code, diff)
+			}
+		})
+	}
+}
+
+// TestCommandsPrintNoEscapeSequences has an API server whose names and texts have escape sequences.
+func TestCommandsPrintNoEscapeSequences(t *testing.T) {
+	const evil = "\x1b]0;title\x07\u009b31m\x7f\u202e\r\nforged"
+	for _, command := range []string{
+		"status", "tree app/web", "why app/web", "why app/gone", "pause app/web", "__complete why app/", "plan app/web",
+		"plan -o json app/web", "plan -o yaml app/web", "plan --delete app/web",
+	} {
+		t.Run(command, func(t *testing.T) {
+			s := newServer(t, failed, deployment, ready)
+			for _, obj := range s.objects {
+				obj.SetName(obj.GetName() + evil)
+				obj.SetAnnotations(map[string]string{evil: evil})
+				for _, field := range []string{"phase", "message"} {
+					_ = unstructured.SetNestedField(obj.Object, evil, "status", field)
+				}
+				conditions := []any{map[string]any{"type": "Ready", "status": "False", "reason": evil, "message": evil}}
+				_ = unstructured.SetNestedSlice(obj.Object, conditions, "status", "conditions")
+			}
+			got := s.windlass(t, strings.Fields(command)...)
+			text := got.out + got.errors
+			if text == "" || strings.Contains(text, "\nforged") || strings.ContainsFunc(text, func(r rune) bool {
+				return r != '\n' && r != '\u202e' && !unicode.IsPrint(r)
+			}) {
+				t.Errorf("the command prints %q", text)
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
+	"windlass.dev/windlass/cmd/kubectl-windlass/report"
 )
 
 // completer is the name under which kubectl runs the program to complete a command line of the plugin:
@@ -92,7 +93,7 @@ func (i inspector) namesOf(ctx context.Context, kind string) (names []string, er
 		return nil, err
 	}
 	for n := range found.Items {
-		names = append(names, kind+"/"+found.Items[n].Name)
+		names = append(names, report.Printable(kind+"/"+found.Items[n].Name))
 	}
 	return names, nil
 }

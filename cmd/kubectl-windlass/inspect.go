@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
+	"windlass.dev/windlass/cmd/kubectl-windlass/report"
 )
 
 // inspector holds the dependencies of the commands that read objects.
@@ -93,6 +94,6 @@ func namespaceOf(obj *unstructured.Unstructured) string {
 // noteDenied prints which objects the output lacks, because the user may not list them.
 func noteDenied(w io.Writer, denied sets.Set[string]) {
 	if names := sets.List(denied); len(names) > 0 {
-		_, _ = fmt.Fprintf(w, "You may not list %s. The output lacks these objects.\n", strings.Join(names, ", "))
+		report.Lines(w, "You may not list "+strings.Join(names, ", ")+". The output lacks these objects.")
 	}
 }

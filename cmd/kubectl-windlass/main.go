@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -54,7 +53,7 @@ func run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 	case errors.Is(err, errDifferences):
 		return exitDifferences
 	}
-	_, _ = fmt.Fprintln(streams.ErrOut, "error: "+oneLine(err))
+	report.Lines(streams.ErrOut, "error: "+strings.Join(strings.Fields(err.Error()), " "))
 	return exitError
 }
 
@@ -81,9 +80,4 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}
-
-// oneLine returns the message of an error in one line.
-func oneLine(err error) string {
-	return report.Printable(strings.Join(strings.Fields(err.Error()), " "))
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"windlass.dev/windlass/cmd/kubectl-windlass/report"
 	"windlass.dev/windlass/pkg/controller"
 )
 
@@ -58,8 +59,8 @@ func (i inspector) annotate(args []string, done string, value any) error {
 			Patch(info.Namespace, info.Name, types.MergePatchType, patch, &metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("annotating %s %s: %w", info.Mapping.GroupVersionKind.Kind, info.ObjectName(), err)
 		}
-		_, _ = fmt.Fprintf(i.Out, "%s.%s/%s %s\n", strings.ToLower(info.Mapping.GroupVersionKind.Kind),
-			info.Mapping.GroupVersionKind.Group, info.Name, done)
+		kind := info.Mapping.GroupVersionKind
+		report.Lines(i.Out, fmt.Sprintf("%s.%s/%s %s", strings.ToLower(kind.Kind), kind.Group, info.Name, done))
 	}
 	return nil
 }

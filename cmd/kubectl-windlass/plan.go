@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -220,9 +219,7 @@ func (o *planOptions) print(p report.Plan) error {
 	var err error
 	switch o.output {
 	case "json":
-		if text, err = json.MarshalIndent(p, "", "  "); err == nil {
-			text = append(text, '\n')
-		}
+		text, err = p.JSON()
 	case "yaml":
 		text, err = yaml.Marshal(p)
 	default:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/cli-runtime/pkg/printers"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/report"
 )
@@ -45,16 +43,16 @@ func (i inspector) status(ctx context.Context, everywhere bool) error {
 	}
 	all := found.States()
 	if len(all) == 0 {
-		_, _ = fmt.Fprintln(i.ErrOut, "No objects of Windlass were found.")
+		report.Lines(i.ErrOut, "No objects of Windlass were found.")
 	} else {
-		w := printers.GetNewTabWriter(i.Out)
-		_, _ = fmt.Fprintln(w, "NAMESPACE\tNAME\tREADY\tPHASE\tREASON\tAGE")
+		rows := [][]string{{"NAMESPACE", "NAME", "READY", "PHASE", "REASON", "AGE"}}
 		for _, s := range all {
-			_, _ = fmt.Fprintf(w, "%s\t%s/%s\t%s\t%s\t%s\t%s\n", s.GetNamespace(), strings.ToLower(s.GetKind()), s.GetName(),
-				report.Cell(string(s.Ready)), report.Cell(s.Phase), report.Cell(s.Reason),
-				duration.HumanDuration(time.Since(s.GetCreationTimestamp().Time)))
+			rows = append(rows, []string{
+				s.GetNamespace(), strings.ToLower(s.GetKind()) + "/" + s.GetName(), string(s.Ready), s.Phase, s.Reason,
+				duration.HumanDuration(time.Since(s.GetCreationTimestamp().Time)),
+			})
 		}
-		if err := w.Flush(); err != nil {
+		if err := report.Table(i.Out, rows); err != nil {
 			return err
 		}
 	}

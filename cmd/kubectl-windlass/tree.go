@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/cli-runtime/pkg/printers"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
 	"windlass.dev/windlass/cmd/kubectl-windlass/report"
@@ -89,13 +87,11 @@ func (i inspector) tree(ctx context.Context, args []string, last []inspect.Row) 
 	if last != nil {
 		text.WriteString("\n")
 	}
-	w := printers.GetNewTabWriter(&text)
-	_, _ = fmt.Fprintln(w, "NAME\tPHASE\tREASON\tAGE")
+	table := [][]string{{"NAME", "PHASE", "REASON", "AGE"}}
 	for _, row := range rows {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", report.Cell(row.Name), report.Cell(row.Phase),
-			report.Cell(row.Reason), row.Age)
+		table = append(table, []string{row.Name, row.Phase, row.Reason, row.Age})
 	}
-	if err := w.Flush(); err != nil {
+	if err := report.Table(&text, table); err != nil {
 		return nil, err
 	}
 	if _, err := i.Out.Write(text.Bytes()); err != nil {

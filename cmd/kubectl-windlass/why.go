@@ -55,9 +55,7 @@ func (i inspector) why(ctx context.Context, args []string) error {
 		if e.Pod != "" {
 			lines = append(lines, i.log(ctx, namespaceOf(obj), e.Pod)...)
 		}
-		for _, line := range lines {
-			_, _ = fmt.Fprintln(i.Out, report.Printable(line))
-		}
+		report.Lines(i.Out, lines...)
 	}
 	noteDenied(i.ErrOut, denied)
 	return nil

@@ -1,9 +1,13 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"unicode"
+
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"windlass.dev/windlass/pkg/plan"
 )
@@ -79,8 +83,39 @@ func (s *Step) title() string {
 	return Printable(title)
 }
 
-// Cell is Printable for a cell of a table: it also replaces tabs.
-func Cell(text string) string { return Printable(strings.ReplaceAll(text, "\t", " ")) }
+// Table writes rows as a table. It replaces characters that are not printable.
+func Table(w io.Writer, rows [][]string) error {
+	table := printers.GetNewTabWriter(w)
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = Printable(strings.ReplaceAll(cell, "\t", " "))
+		}
+		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t")) // Flush returns the error
+	}
+	return table.Flush()
+}
+
+// Lines writes lines. It replaces characters that are not printable.
+func Lines(w io.Writer, lines ...string) {
+	for _, line := range lines {
+		_, _ = fmt.Fprintln(w, Printable(line))
+	}
+}
+
+// JSON returns the plan as JSON, in which escapes stand for characters that are not printable.
+func (p Plan) JSON() ([]byte, error) {
+	text, err := json.MarshalIndent(p, "", "  ")
+	var b strings.Builder
+	for _, r := range string(text) {
+		if r == '\n' || unicode.IsPrint(r) || r > 0xffff {
+			b.WriteRune(r)
+			continue
+		}
+		fmt.Fprintf(&b, `\u%04x`, r)
+	}
+	return []byte(b.String() + "\n"), err
+}
 
 // Printable replaces characters that are not printable. Values of other users can have control characters, which act on
 // a terminal.
