@@ -49,6 +49,7 @@ func run(ctx context.Context, o *options) error {
 	if kinds.ExternalDatabases.APIServers, err = operator.APIServers(ctx, c.config, os.Getenv); err != nil {
 		return err
 	}
+	kinds.ExternalDatabases.Own = operator.OwnAddresses(ctx)
 	instances := instances{clients: c, packers: &packed.Packers{}, identity: identity, kinds: kinds}
 	var whole process.Instance
 	if o.shards == 1 {

@@ -9,7 +9,7 @@ import (
 )
 
 // AllowedHosts decides which servers the operator may connect to. The zero value allows every address except
-// special addresses (see isSpecial) and API servers.
+// special addresses (see isSpecial), the operator's own addresses and API servers.
 type AllowedHosts struct {
 	patterns []string
 	prefixes []netip.Prefix
@@ -81,9 +81,11 @@ func (a AllowedHosts) match(host string, address netip.Addr) (entry string, best
 }
 
 // allows reports whether the operator may connect to an address of a host, and returns the entry that matches. An entry
-// with a * allows no special address and no address of an API server, because a user can make a matching name resolve
-// to any address. Only an entry with the exact address allows the port of an API server.
-func (a AllowedHosts) allows(host string, to netip.AddrPort, apiServers []netip.AddrPort) (entry string, allowed bool) {
+// with a * allows no special address, no own address and no address of an API server, because a user can make a matching
+// name resolve to any address. Only an entry with the exact address allows the port of an API server.
+func (a AllowedHosts) allows(
+	host string, to netip.AddrPort, apiServers []netip.AddrPort, own []netip.Addr,
+) (entry string, allowed bool) {
 	address := to.Addr().Unmap().WithZone("")
 	entry, as := a.match(host, address)
 	isAPIServer := func(anyPort bool) bool {
@@ -91,6 +93,7 @@ func (a AllowedHosts) allows(host string, to netip.AddrPort, apiServers []netip.
 			return slices.Contains(meanings(address), api.Addr().Unmap()) && (anyPort || api.Port() == to.Port())
 		})
 	}
+	isOwn := func(meaning netip.Addr) bool { return slices.Contains(own, meaning) }
 	switch {
 	case as == single:
 		return entry, true
@@ -98,7 +101,8 @@ func (a AllowedHosts) allows(host string, to netip.AddrPort, apiServers []netip.
 		return entry, false
 	case as == exact:
 		return entry, true
-	case isAPIServer(true), !a.ordinary && slices.ContainsFunc(meanings(address), isSpecial):
+	case isAPIServer(true), slices.ContainsFunc(meanings(address), isOwn),
+		!a.ordinary && slices.ContainsFunc(meanings(address), isSpecial):
 		return entry, false
 	}
 	return entry, as == pattern || len(a.patterns)+len(a.prefixes) == 0

@@ -7,6 +7,7 @@ import (
 
 func TestAllowedHostsDecideOnAddresses(t *testing.T) {
 	api := []netip.AddrPort{netip.MustParseAddrPort("10.96.0.1:443"), netip.MustParseAddrPort("127.0.0.1:6443")}
+	own := []netip.Addr{netip.MustParseAddr("10.7.0.9"), netip.MustParseAddr("2001:db8::9")}
 	for name, c := range map[string]struct {
 		allowed  []string
 		host, to string
@@ -33,6 +34,9 @@ func TestAllowedHostsDecideOnAddresses(t *testing.T) {
 		"metadata by NAT64 of one's own":  {nil, "a", "[64:ff9b:1::a9fe:a9fe]:80", false},
 		"metadata by 6to4":                {nil, "a", "[2002:a9fe:a9fe::1]:80", false},
 		"a database by NAT64":             {nil, "a", "[64:ff9b::c000:207]:5432", true},
+		"the operator itself":             {nil, "a", "10.7.0.9:8080", false},
+		"the operator itself by IPv6":     {nil, "a", "[2001:db8::9]:8080", false},
+		"the operator itself by NAT64":    {nil, "a", "[64:ff9b::a07:9]:8080", false},
 		"the API server":                  {nil, "kubernetes.default", "10.96.0.1:443", false},
 		"the API server's other ports":    {nil, "kubernetes.default", "10.96.0.1:2379", false},
 		"the API server in IPv6":          {nil, "a", "[::ffff:10.96.0.1]:443", false},
@@ -47,6 +51,8 @@ func TestAllowedHostsDecideOnAddresses(t *testing.T) {
 		"a pattern, not for loopback":        {[]string{"*"}, "a.example.com", "127.0.0.1:5432", false},
 		"a pattern, not for metadata":        {[]string{"*.example.com"}, "a.example.com", "169.254.169.254:80", false},
 		"loopback that is listed":            {[]string{"127.0.0.0/8"}, "localhost", "127.0.0.1:5432", true},
+		"the operator itself that is listed": {[]string{"10.7.0.9"}, "a", "10.7.0.9:5432", true},
+		"a pattern, not for the operator":    {[]string{"*"}, "a", "10.7.0.9:5432", false},
 		"the API server in a listed network": {[]string{"10.0.0.0/8"}, "a", "10.96.0.1:443", false},
 		"another port in a listed network":   {[]string{"127.0.0.0/8"}, "a", "127.0.0.1:5432", true},
 		"the API server's port there":        {[]string{"127.0.0.0/8"}, "a", "127.0.0.1:6443", false},
@@ -62,7 +68,7 @@ func TestAllowedHostsDecideOnAddresses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, got := allowed.allows(c.host, netip.MustParseAddrPort(c.to), api); got != c.want {
+			if _, got := allowed.allows(c.host, netip.MustParseAddrPort(c.to), api, own); got != c.want {
 				t.Errorf("it is allowed: %t", got)
 			}
 		})

@@ -47,6 +47,9 @@ type Options struct {
 	// APIServers are the addresses and ports of API servers. Connections to them are forbidden unless Allowed
 	// lists the exact address.
 	APIServers []netip.AddrPort
+	// Own are the addresses of the Pod or the machine of the operator. Connections to them are forbidden unless Allowed
+	// lists the address, its network or the exact name.
+	Own []netip.Addr
 	// UntrustedExtensions are extensions that a Server creates as the administrator if the owner may not create
 	// them. Their scripts run with the administrator's privileges, in a schema that the owner may write to. The
 	// owner can make a careless script execute any statement.
@@ -146,7 +149,7 @@ func (c *Connector) dialer(host string, try *attempt) pgconn.DialFunc {
 		if err != nil {
 			return nil, fmt.Errorf("parsing address %s: %w", address, err)
 		}
-		entry, allowed := c.options.Allowed.allows(host, at, c.options.APIServers)
+		entry, allowed := c.options.Allowed.allows(host, at, c.options.APIServers, c.options.Own)
 		if !allowed {
 			return nil, errForbidden
 		}

@@ -48,3 +48,19 @@ func APIServers(ctx context.Context, config *rest.Config, env func(string) strin
 	}
 	return all, nil
 }
+
+// OwnAddresses returns the addresses of the network interfaces of this machine or, in a Pod, of the Pod. If it cannot
+// read them, it logs the error.
+func OwnAddresses(ctx context.Context) (all []netip.Addr) {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Reading the addresses of this machine failed; connections of ExternalDatabases "+
+			"to them are not blocked")
+	}
+	for _, address := range addresses {
+		if prefix, err := netip.ParsePrefix(address.String()); err == nil { // always
+			all = append(all, prefix.Addr().Unmap())
+		}
+	}
+	return all
+}

@@ -51,3 +51,9 @@ func TestAPIServers(t *testing.T) {
 		t.Error("a URL that is none is read")
 	}
 }
+
+func TestOwnAddressesHaveLoopback(t *testing.T) {
+	if own := OwnAddresses(t.Context()); !slices.Contains(own, netip.MustParseAddr("127.0.0.1")) {
+		t.Errorf("the own addresses are %v", own)
+	}
+}

@@ -28,7 +28,7 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 		"Hosts to which the operator may connect for ExternalDatabases: host names such as *.example.com (* matches "+
 			"any characters), IP addresses, and networks such as 10.0.0.0/8. An entry matches the name of a host, or "+
 			"the address to which the name resolves. Empty allows all hosts except loopback, link-local and other "+
-			"special addresses, and the API server.")
+			"special addresses, the operator itself and the API server.")
 	flags.StringSliceVar(&f.UntrustedExtensions, "external-database-untrusted-extensions", nil,
 		"Extensions of ExternalDatabases that the operator creates as the administrator of the server if the owner of the "+
 			"database may not create them. The scripts of these extensions run with all rights of the administrator, in a "+

@@ -54,6 +54,7 @@ func New(ctx context.Context, config *rest.Config, o operator.Options) (*Planner
 	if o.ExternalDatabases.APIServers, err = operator.APIServers(ctx, config, os.Getenv); err != nil {
 		return nil, err
 	}
+	o.ExternalDatabases.Own = operator.OwnAddresses(ctx)
 	clock := &plan.Clock{}
 	o.Clock, o.ExternalDatabases.Plan = clock, server.Execute
 	caches := operator.NewCaches(clients, operator.CacheOptions{Namespace: o.Namespace})
