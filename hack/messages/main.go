@@ -26,10 +26,10 @@ func printPage() error {
 	page := messages.Markdown(messages.Catalogs())
 	page += "\n## Messages of the API server\n\n" +
 		"The API server rejects an object with one of these messages, and stores nothing. Correct the field that the\n" +
-		"message names. [limits.md](limits.md) lists the limits of sizes and numbers. The table lacks two messages of\n" +
+		"message names. [limits.md](limits.md) lists the limits of sizes and numbers. The table lacks three messages of\n" +
 		"admission policies: [security.md](security.md#who-may-run-pods-through-windlass) has the message about the\n" +
-		"author of a Platform, and [status.md](status.md#an-at-that-is-applied-again) has the warning about an At whose\n" +
-		"command would run again.\n\n" +
+		"author of a Platform, [status.md](status.md#an-at-that-is-applied-again) has the warning about an At whose\n" +
+		"command would run again, and `artifacts/policies/conversion.yaml` has the message about an At of `v1alpha1`.\n\n" +
 		"| field | message |\n|---|---|\n"
 	for _, refusal := range refusals {
 		page += fmt.Sprintf("| %s | %s |\n", strings.Join(refusal.Fields, "<br>"), messages.Cell(refusal.Message))

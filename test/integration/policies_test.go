@@ -23,7 +23,7 @@ import (
 // writes the result to the status of each policy.
 func TestPoliciesPassTypeChecks(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"windlass-platform-authors", "windlass-repeated-ats"} {
+	for _, name := range []string{"windlass-platform-authors", "windlass-repeated-ats", "windlass-converted-ats"} {
 		policies := shared.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies()
 		framework.Eventually(t, "the types in "+name+" to be checked", func(ctx context.Context) (bool, error) {
 			policy, err := policies.Get(ctx, name, metav1.GetOptions{})
@@ -139,17 +139,6 @@ func TestAtWarnsThatItRunsAgainWhenAppliedAgain(t *testing.T) {
 			wantWarning(t, received.take(), c.warns, namespace)
 		})
 	}
-	t.Run("an At of v1alpha1", func(t *testing.T) {
-		fields := map[string]string{conversion.Annotation: `{"spec":{"ttlSecondsAfterFinished":60}}`}
-		old := &v1alpha1.At{
-			ObjectMeta: metav1.ObjectMeta{Name: "job", Annotations: fields},
-			Spec:       v1alpha1.AtSpec{Schedule: "2100-01-01T00:00:00Z", Command: "true"},
-		}
-		if _, err := clients.Windlass.CnatV1alpha1().Ats(namespace).Create(t.Context(), old, dryRun); err != nil {
-			t.Fatal(err)
-		}
-		wantWarning(t, received.take(), true, namespace)
-	})
 	t.Run("changes of an At", func(t *testing.T) {
 		if _, err := ats.Create(t.Context(), later(withoutTTL), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -164,7 +153,75 @@ func TestAtWarnsThatItRunsAgainWhenAppliedAgain(t *testing.T) {
 			}
 			wantWarning(t, received.take(), c.warns, namespace)
 		}
+		_, err := clients.Windlass.CnatV1alpha1().Ats(namespace).Patch(t.Context(), "job", types.MergePatchType,
+			[]byte(`{"spec":{"schedule":"2100-01-02T00:00:00Z"}}`), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatalf("changing the At as v1alpha1: %v", err)
+		}
+		wantWarning(t, received.take(), true, namespace)
 	})
+}
+
+// TestV1alpha1CannotChangeFieldsOfV1 writes Ats of v1alpha1 with an annotation whose fields the schema of v1 would
+// reject.
+func TestV1alpha1CannotChangeFieldsOfV1(t *testing.T) {
+	t.Parallel()
+	namespace := shared.NewNamespace(t)
+	ats, old := shared.Windlass.CnatV1().Ats(namespace), shared.Windlass.CnatV1alpha1().Ats(namespace)
+	forged := &v1alpha1.At{
+		ObjectMeta: metav1.ObjectMeta{Name: "forged", Annotations: map[string]string{
+			conversion.Annotation: `{"spec":{"backoffLimit":-1}}`,
+		}},
+		Spec: v1alpha1.AtSpec{Schedule: "2100-01-01T00:00:00Z", Command: "true"},
+	}
+	rejected := func(err error) bool {
+		return apierrors.IsInvalid(err) && strings.Contains(err.Error(), "write the At as apiVersion")
+	}
+	framework.Eventually(t, "the API server to enforce the policy", func(ctx context.Context) (bool, error) {
+		_, err := old.Create(ctx, forged, dryRun)
+		if err != nil && !rejected(err) {
+			return false, err
+		}
+		return err != nil, nil
+	})
+	stored := later(func(s *v1.AtSpec) { s.Image = "busybox:1" })
+	if _, err := ats.Create(t.Context(), stored, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		patch    string
+		rejected bool
+	}{
+		"other fields of v1":  {annotated(`"{\"spec\":{\"image\":\"busybox:2\"}}"`), true},
+		"no fields of v1":     {annotated("null"), true},
+		"a label":             {`{"metadata":{"labels":{"a":"b"}}}`, false},
+		"a field of v1alpha1": {`{"spec":{"command":"false"}}`, false},
+	} {
+		_, err := old.Patch(t.Context(), stored.Name, types.MergePatchType, []byte(c.patch), metav1.PatchOptions{})
+		if rejected(err) != c.rejected || !c.rejected && err != nil {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+	read, err := old.Get(t.Context(), stored.Name, metav1.GetOptions{})
+	if err != nil || read.Annotations[conversion.Annotation] == "" {
+		t.Fatalf("the annotations of the At as v1alpha1 are %v: %v", read.Annotations, err)
+	}
+	read.Spec.Schedule = "2100-01-02T00:00:00Z"
+	if _, err := old.Update(t.Context(), read, metav1.UpdateOptions{}); err != nil {
+		t.Errorf("updating the At as it was read: %v", err)
+	}
+	at, err := ats.Get(t.Context(), stored.Name, metav1.GetOptions{})
+	if err != nil || at.Spec.Image != "busybox:1" {
+		t.Errorf("the image is %q: %v", at.Spec.Image, err)
+	}
+	if err := old.Delete(t.Context(), stored.Name, metav1.DeleteOptions{}); err != nil {
+		t.Errorf("deleting the At as v1alpha1: %v", err)
+	}
+}
+
+// annotated returns a patch of the annotation that carries the fields of v1. value is JSON.
+func annotated(value string) string {
+	return `{"metadata":{"annotations":{"` + conversion.Annotation + `":` + value + `}}}`
 }
 
 // TestAtAppliedAgainRunsAgainUnlessItsDeadlineHasPassed applies an At again after its deletion: an At with the warning,
