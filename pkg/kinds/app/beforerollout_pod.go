@@ -55,7 +55,7 @@ func desiredRunPod(app *v1alpha1.App, used contents, wanted runID) *corev1.Pod {
 	container.Name, container.Ports, container.ReadinessProbe = runContainer, nil, nil
 	container.Lifecycle, template.Spec.TerminationGracePeriodSeconds = nil, nil // the command serves no requests
 	container.Command, container.Args = app.Spec.BeforeRollout.Command, app.Spec.BeforeRollout.Args
-	container.Image = runImage(app)
+	container.Image, container.ImagePullPolicy = runImage(app), pods.PullPolicy(runImage(app))
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: runGate}}
 	pod := &corev1.Pod{

@@ -40,6 +40,20 @@ func TestPodsWithoutReadinessProbeCountAfterSomeSeconds(t *testing.T) {
 	}
 }
 
+func TestPullPolicyFollowsImage(t *testing.T) {
+	f := readyFixture(t)
+	policy := func() corev1.PullPolicy { return f.deployment().Spec.Template.Spec.Containers[0].ImagePullPolicy }
+	controllertest.Equal(t, "policy for web:1", corev1.PullIfNotPresent, policy())
+	f.Change(func(app *v1alpha1.App) { app.Spec.Image = "web:latest" })
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "policy for web:latest", corev1.PullAlways, policy())
+
+	app := example(func(app *v1alpha1.App) { app.Spec.BeforeRollout = &v1alpha1.AppBeforeRollout{Image: "tool:latest"} })
+	pod := desiredRunPod(app, nil, runID{})
+	controllertest.Equal(t, "policy for the image of beforeRollout", corev1.PullAlways,
+		pod.Spec.Containers[0].ImagePullPolicy)
+}
+
 func TestRolloutLosesNoRequest(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.App){
 		"an App with one Pod":       func(*v1alpha1.App) {},

@@ -42,6 +42,7 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	template.Spec.TerminationGracePeriodSeconds = ptr.To(shutdownDelaySeconds + shutdownSeconds)
 	for i := range template.Spec.Containers {
 		container := &template.Spec.Containers[i]
+		container.ImagePullPolicy = pods.PullPolicy(container.Image)
 		container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 		container.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
 			Sleep: &corev1.SleepAction{Seconds: shutdownDelaySeconds},
@@ -56,7 +57,7 @@ var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) 
 	template.Spec.AutomountServiceAccountToken = nil
 	template.Spec.TerminationGracePeriodSeconds = nil
 	if c := pods.Container(template, containerName); c != nil {
-		c.TerminationMessagePolicy, c.Lifecycle = "", nil
+		c.ImagePullPolicy, c.TerminationMessagePolicy, c.Lifecycle = "", "", nil
 	}
 }
 

@@ -118,9 +118,10 @@ func desiredContainer(db *v1alpha1.Database, image string) corev1.Container {
 	security := pods.RestrictedContainer()
 	security.ReadOnlyRootFilesystem = ptr.To(true)
 	return corev1.Container{
-		Name:    containerName,
-		Image:   imageOf(db, image),
-		Command: []string{"sh", "-c", serverScript, "postgres"}, // serverScript is at scriptIndex
+		Name:            containerName,
+		Image:           imageOf(db, image),
+		ImagePullPolicy: pods.PullPolicy(imageOf(db, image)),
+		Command:         []string{"sh", "-c", serverScript, "postgres"}, // serverScript is at scriptIndex
 		Args: []string{
 			"-c", "listen_addresses=*", "-c", "port=" + strconv.Itoa(port), "-c", "unix_socket_directories=" + runPath,
 		},

@@ -16,20 +16,28 @@ import (
 )
 
 func TestDatabaseImage(t *testing.T) {
-	for name, c := range map[string]struct{ flag, spec, want string }{
-		"the default is the image of Docker": {want: "postgres:17"},
+	for name, c := range map[string]struct {
+		flag, spec, want string
+		policy           corev1.PullPolicy
+	}{
+		"the default is the image of Docker": {want: "postgres:17", policy: corev1.PullIfNotPresent},
 		"the flag sets the image without the tag": {
 			flag: "registry.example.com:5000/library/postgres", want: "registry.example.com:5000/library/postgres:17",
+			policy: corev1.PullIfNotPresent,
 		},
 		"the image in the spec overrides the flag": {
 			flag: "mirror/postgres", spec: "postgres@sha256:0123", want: "postgres@sha256:0123",
+			policy: corev1.PullIfNotPresent,
 		},
+		"an image without a tag is always pulled": {spec: "postgres", want: "postgres", policy: corev1.PullAlways},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixtureWith(t, Options{Image: c.flag}, example(withImage(c.spec)))
 			r := f.Reconcile()
 			controllertest.ErrorContains(t, "", r.Err)
-			controllertest.Equal(t, "image", c.want, f.statefulSet().Spec.Template.Spec.Containers[0].Image)
+			container := f.statefulSet().Spec.Template.Spec.Containers[0]
+			controllertest.Equal(t, "image", c.want, container.Image)
+			controllertest.Equal(t, "pull policy", c.policy, container.ImagePullPolicy)
 		})
 	}
 }

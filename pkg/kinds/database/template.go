@@ -31,11 +31,11 @@ func annotationsOfPod(db *v1alpha1.Database) map[string]string {
 }
 
 // operatorFields removes the fields of a Pod template that another version of the operator can set to other values: the
-// labels, the command, the hooks and the probes.
+// labels, the policy for pulling the image, the command, the hooks and the probes.
 var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
 	template.Labels = nil
 	if c := pods.Container(template, containerName); c != nil {
-		c.Command, c.Lifecycle = nil, nil
+		c.ImagePullPolicy, c.Command, c.Lifecycle = "", nil, nil
 		c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = nil, nil, nil
 	}
 }
@@ -86,7 +86,7 @@ func keepTemplate(db *v1alpha1.Database, desired, live *appsv1.StatefulSet) {
 func setAside(desired, last *corev1.PodTemplateSpec) {
 	c, before := pods.Container(desired, containerName), pods.Container(last, containerName)
 	if c != nil && before != nil {
-		c.Image, c.Resources = before.Image, before.Resources
+		c.Image, c.ImagePullPolicy, c.Resources = before.Image, before.ImagePullPolicy, before.Resources
 	}
 }
 

@@ -1,6 +1,21 @@
 package pods
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// PullPolicy returns the default of imagePullPolicy for an image: Always if the tag is latest, and IfNotPresent
+// otherwise. The API server sets this default only when an object is created, and does not change it with the tag.
+func PullPolicy(image string) corev1.PullPolicy {
+	name, _, hasDigest := strings.Cut(image, "@")
+	_, tag, hasTag := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+	if tag == "latest" || !hasTag && !hasDigest {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
 
 // StatusOf returns the status of a container. It is empty if the kubelet has not reported one.
 func StatusOf(pod *corev1.Pod, container string) corev1.ContainerStatus {

@@ -107,3 +107,17 @@ func TestRoundedDoesNotChangeItsArgument(t *testing.T) {
 	controllertest.Equal(t, "rounded", "101m", got.Requests.Cpu().String())
 	controllertest.Equal(t, "given", "100000100n", given.Requests.Cpu().String())
 }
+
+func TestPullPolicyFollowsTag(t *testing.T) {
+	for image, want := range map[string]corev1.PullPolicy{
+		"web":                                  corev1.PullAlways,
+		"web:latest":                           corev1.PullAlways,
+		"web:1":                                corev1.PullIfNotPresent,
+		"registry.example.com:5000/shop/web":   corev1.PullAlways,
+		"registry.example.com:5000/shop/web:1": corev1.PullIfNotPresent,
+		"web@sha256:0123":                      corev1.PullIfNotPresent,
+		"web:latest@sha256:0123":               corev1.PullAlways,
+	} {
+		controllertest.Equal(t, "policy for "+image, want, pods.PullPolicy(image))
+	}
+}
