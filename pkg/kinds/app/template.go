@@ -39,6 +39,7 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	if app.Spec.ServiceAccountName == "" {
 		template.Spec.AutomountServiceAccountToken = ptr.To(false)
 	}
+	template.Spec.EnableServiceLinks = ptr.To(false)
 	template.Spec.TerminationGracePeriodSeconds = ptr.To(shutdownDelaySeconds + shutdownSeconds)
 	for i := range template.Spec.Containers {
 		container := &template.Spec.Containers[i]
@@ -54,7 +55,7 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
 	template.Labels = nil
 	delete(template.Annotations, templateAnnotation)
-	template.Spec.AutomountServiceAccountToken = nil
+	template.Spec.AutomountServiceAccountToken, template.Spec.EnableServiceLinks = nil, nil
 	template.Spec.TerminationGracePeriodSeconds = nil
 	if c := pods.Container(template, containerName); c != nil {
 		c.ImagePullPolicy, c.TerminationMessagePolicy, c.Lifecycle = "", "", nil

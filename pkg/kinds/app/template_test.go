@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
@@ -189,6 +190,15 @@ func TestPodsGetTokenOnlyOfNamedServiceAccount(t *testing.T) {
 	app.Spec.ServiceAccountName = "reader"
 	if token := desiredDeployment(app, nil).Spec.Template.Spec.AutomountServiceAccountToken; token != nil {
 		t.Errorf("with serviceAccountName, automountServiceAccountToken is %v, want unset", *token)
+	}
+}
+
+func TestPodsHaveNoVariablesForServices(t *testing.T) {
+	app := example(withMigration)
+	for what, pod := range map[string]corev1.PodSpec{
+		"Pods": desiredDeployment(app, nil).Spec.Template.Spec, "Pod of beforeRollout": desiredRunPod(app, nil, runID{}).Spec,
+	} {
+		controllertest.Equal(t, "enableServiceLinks of the "+what, ptr.To(false), pod.EnableServiceLinks)
 	}
 }
 

@@ -48,6 +48,7 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 			// The kubelet does not restart the command. Each retry is a new Pod, and backoffLimit limits the
 			// retries.
 			RestartPolicy:      corev1.RestartPolicyNever,
+			EnableServiceLinks: ptr.To(false),
 			ServiceAccountName: at.Spec.ServiceAccountName,
 			ImagePullSecrets:   at.Spec.ImagePullSecrets,
 			Containers: []corev1.Container{{

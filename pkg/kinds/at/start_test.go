@@ -179,7 +179,7 @@ func TestDesiredPod(t *testing.T) {
 		}
 	}
 	plain := corev1.PodSpec{
-		RestartPolicy: "Never", AutomountServiceAccountToken: ptr.To(false),
+		RestartPolicy: "Never", AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false),
 		Containers: []corev1.Container{
 			{
 				Name: "command", Image: "busybox:1.37", Command: []string{"echo", "Hello"},
@@ -202,6 +202,7 @@ func TestDesiredPod(t *testing.T) {
 			},
 			want("example", "example", corev1.PodSpec{
 				RestartPolicy: "Never", ServiceAccountName: "runner", ImagePullSecrets: secrets,
+				EnableServiceLinks: ptr.To(false),
 				Containers: []corev1.Container{{
 					Name: "command", Image: "tool:1", Command: []string{"echo", "Hello"}, Args: []string{
 						"-x",

@@ -92,6 +92,7 @@ func desiredPod(db *v1alpha1.Database, image string) corev1.PodSpec {
 	return corev1.PodSpec{
 		TerminationGracePeriodSeconds: ptr.To[int64](gracePeriodSeconds),
 		AutomountServiceAccountToken:  ptr.To(false),
+		EnableServiceLinks:            ptr.To(false),
 		SecurityContext:               security,
 		Containers:                    []corev1.Container{desiredContainer(db, image)},
 		Volumes: []corev1.Volume{

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/conditions"
@@ -40,6 +41,10 @@ func TestDatabaseImage(t *testing.T) {
 			controllertest.Equal(t, "pull policy", c.policy, container.ImagePullPolicy)
 		})
 	}
+}
+
+func TestPodHasNoVariablesForServices(t *testing.T) {
+	controllertest.Equal(t, "enableServiceLinks", ptr.To(false), desiredPod(example(), DefaultImage).EnableServiceLinks)
 }
 
 func TestScriptHasNoReferencesToVariables(t *testing.T) {

@@ -31,9 +31,9 @@ func annotationsOfPod(db *v1alpha1.Database) map[string]string {
 }
 
 // operatorFields removes the fields of a Pod template that another version of the operator can set to other values: the
-// labels, the policy for pulling the image, the command, the hooks and the probes.
+// labels, the service links, the policy for pulling the image, the command, the hooks and the probes.
 var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
-	template.Labels = nil
+	template.Labels, template.Spec.EnableServiceLinks = nil, nil
 	if c := pods.Container(template, containerName); c != nil {
 		c.ImagePullPolicy, c.Command, c.Lifecycle = "", nil, nil
 		c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = nil, nil, nil
