@@ -216,6 +216,22 @@ var advicesOfCommands = map[string]advice{
 			}
 		},
 	},
+	"a Deployment that somebody has paused": {
+		prepare: func(t *testing.T, namespace string) (object, text string) {
+			t.Helper()
+			shared.CreateApp(t, namespace, "web", framework.ProbedApp("web:1"))
+			shared.AppIn(t, namespace, "web", v1alpha1.AppReady)
+			if _, err := shared.Kubectl(t.Context(), "", "rollout", "pause", "deployment/web", "-n", namespace); err != nil {
+				t.Fatal(err)
+			}
+			shared.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) { app.Spec.Image = "web:2" })
+			return "app/web", "is paused"
+		},
+		check: func(t *testing.T, namespace, _ string) {
+			t.Helper()
+			shared.AppIn(t, namespace, "web", v1alpha1.AppReady)
+		},
+	},
 	"a Pod of an At that no node can run": {
 		prepare: func(t *testing.T, namespace string) (object, text string) {
 			t.Helper()

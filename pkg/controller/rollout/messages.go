@@ -7,8 +7,11 @@ var Messages = controller.NewCatalog("Deployments")
 
 var (
 	messageRollingOut = Messages.Declare("RollingOut", "The newest Pods are being rolled out.", "Wait.")
-	messageAvailable  = Messages.Declare("Available", "The newest Pods are rolled out and available.", "Nothing to do.")
-	messageUnready    = Messages.Declare("PodsUnavailable", "Not all Pods are available. See `kubectl get pods -n "+
+	messagePaused     = Messages.Declare(paused, "The newest Pods are not rolled out, because Deployment {deployment} is "+
+		"paused. To resume the rollout, run `kubectl rollout resume deployment -n {namespace} {deployment}`.",
+		"Resume the rollout when you want the newest Pods.")
+	messageAvailable = Messages.Declare("Available", "The newest Pods are rolled out and available.", "Nothing to do.")
+	messageUnready   = Messages.Declare("PodsUnavailable", "Not all Pods are available. See `kubectl get pods -n "+
 		"{namespace} -l {labels}`.",
 		"Look at the Pods that are not ready: their probe, their log and their node.")
 	messageDeadline = Messages.Declare(deadlineExceeded, "{message}",

@@ -41,6 +41,8 @@ func Summarize(d *appsv1.Deployment, available int32) controller.Summary {
 	case replaced:
 		return summary(controller.StateProgressing,
 			messageUnready.Note(d.Namespace, metav1.FormatLabelSelector(d.Spec.Selector)))
+	case d.Spec.Paused:
+		return summary(controller.StateProgressing, messagePaused.Note(d.Name, d.Namespace))
 	default:
 		return rolling
 	}

@@ -72,6 +72,10 @@ func TestSummarize(t *testing.T) {
 			3, func(d *appsv1.Deployment) { d.Status.Conditions[0].Reason = "DeploymentPaused" }, controller.StateReady,
 			"Available",
 		},
+		"paused before it was rolled out": {3, func(d *appsv1.Deployment) {
+			d.Spec.Paused, d.Status.UpdatedReplicas = true, 0
+			d.Status.Conditions[0].Reason = "DeploymentPaused"
+		}, controller.StateProgressing, "DeploymentPaused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := rolledOut(test.replicas)
@@ -81,6 +85,13 @@ func TestSummarize(t *testing.T) {
 			controllertest.Equal(t, "reason", test.reason, got.Reason)
 		})
 	}
+}
+
+func TestSummarizeSaysHowToResumePausedRollout(t *testing.T) {
+	d := rolledOut(2)
+	d.Name, d.Spec.Paused, d.Status.UpdatedReplicas = "web", true, 0
+	controllertest.Equal(t, "message", "The newest Pods are not rolled out, because Deployment web is paused. To resume "+
+		"the rollout, run `kubectl rollout resume deployment -n shop web`.", rollout.Summarize(d, 2).Message)
 }
 
 func TestSummarizeNamesSelectorOfUnavailablePods(t *testing.T) {
