@@ -214,4 +214,8 @@ func TestURL(t *testing.T) {
 	} {
 		controllertest.Equal(t, "url", want, urlOf(example(func(app *v1alpha1.App) { app.Spec.Ingress = ingress })))
 	}
+	wildcard := example(func(app *v1alpha1.App) {
+		app.Spec.Ingress = &v1alpha1.AppIngress{Host: "*.example.com", Path: "/", TLSSecretName: "tls"}
+	})
+	controllertest.Equal(t, "url of a wildcard", "http://web.default.svc", urlOf(wildcard))
 }

@@ -239,12 +239,13 @@ func minReplicas(app *v1alpha1.App) int32 {
 	return ptr.Deref(app.Spec.Replicas, 1)
 }
 
-// urlOf returns the URL of the Ingress or, without one, of the Service.
+// urlOf returns the URL of the Ingress or, without one, of the Service. A wildcard is not a host that a client can
+// connect to.
 func urlOf(app *v1alpha1.App) string {
-	if !hasIngress(app) {
-		return "http://" + app.Name + "." + app.Namespace + ".svc"
-	}
 	ingress, scheme := app.Spec.Ingress, "http://"
+	if ingress == nil || strings.HasPrefix(ingress.Host, "*.") {
+		return scheme + app.Name + "." + app.Namespace + ".svc"
+	}
 	if ingress.TLSSecretName != "" {
 		scheme = "https://"
 	}

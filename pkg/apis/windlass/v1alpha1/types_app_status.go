@@ -32,8 +32,8 @@ type AppStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Selector string `json:"selector,omitempty"`
 
-	// url is the URL of the App: the URL of its Ingress or, without an Ingress, the URL of its Service,
-	// which only clients in the cluster reach.
+	// url is the URL of the App: the URL of its Ingress or, without an Ingress or if its host is a
+	// wildcard, the URL of its Service, which only clients in the cluster reach.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048

@@ -26,8 +26,8 @@ type AppStatusApplyConfiguration struct {
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
 	// selector is the label selector of the Pods, for the scale subresource.
 	Selector *string `json:"selector,omitempty"`
-	// url is the URL of the App: the URL of its Ingress or, without an Ingress, the URL of its Service,
-	// which only clients in the cluster reach.
+	// url is the URL of the App: the URL of its Ingress or, without an Ingress or if its host is a
+	// wildcard, the URL of its Service, which only clients in the cluster reach.
 	URL *string `json:"url,omitempty"`
 	// templateDigest identifies the Pod template that the operator applied last. The annotation
 	// windlass.dev/template-digest of the Pods identifies their template in the same way.
