@@ -232,6 +232,30 @@ var advicesOfCommands = map[string]advice{
 			shared.AppIn(t, namespace, "web", v1alpha1.AppReady)
 		},
 	},
+	"an autoscaler without metrics": {
+		prepare: func(t *testing.T, namespace string) (object, text string) {
+			t.Helper()
+			spec := framework.ProbedApp("web:1")
+			spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+			spec.Autoscaling = &v1alpha1.AppAutoscaling{MaxReplicas: 3}
+			shared.CreateApp(t, namespace, "web", spec)
+			shared.AppIn(t, namespace, "web", v1alpha1.AppReady)
+			// The controller of Kubernetes keeps this time as long as the cluster has no metrics.
+			since := `{"status":{"conditions":[{"type":"ScalingActive","status":"False","reason":"FailedGetResourceMetric",` +
+				`"lastTransitionTime":"2026-02-10T20:30:00Z"}]}}`
+			_, err := shared.Kubectl(t.Context(), "", "patch", "hpa", "web", "-n", namespace, "--subresource=status", "-p", since)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return "app/web", "has not been able to scale the App"
+		},
+		check: func(t *testing.T, _, output string) {
+			t.Helper()
+			if !strings.Contains(output, "ScalingActive") {
+				t.Errorf("the output of the command has no condition ScalingActive: %s", output)
+			}
+		},
+	},
 	"a Pod of an At that no node can run": {
 		prepare: func(t *testing.T, namespace string) (object, text string) {
 			t.Helper()

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -90,6 +91,32 @@ func scales(autoscaler *autoscalingv2.HorizontalPodAutoscaler, app *v1alpha1.App
 func scalesToZero(autoscaler *autoscalingv2.HorizontalPodAutoscaler) bool {
 	owner := metav1.GetControllerOfNoCopy(autoscaler)
 	return owner != nil && owner.Kind == "ScaledObject"
+}
+
+// unscaled is how long a HorizontalPodAutoscaler may be unable to scale before the status of the App says so. New Pods
+// have no metrics for a minute or two.
+const unscaled = 5 * time.Minute
+
+// inactive returns the sentence for the status of an App whose own HorizontalPodAutoscaler, which may be nil, has been
+// unable to scale for the time unscaled, or "". It leaves out the message of the condition, which can change every few
+// seconds. requeueAfter is positive if time alone can change the result.
+func inactive(
+	autoscaler *autoscalingv2.HorizontalPodAutoscaler, now time.Time,
+) (sentence string, requeueAfter time.Duration) {
+	if autoscaler == nil {
+		return "", 0
+	}
+	for _, c := range autoscaler.Status.Conditions {
+		if c.Type != autoscalingv2.ScalingActive || c.Status != corev1.ConditionFalse {
+			continue
+		}
+		if left := c.LastTransitionTime.Add(unscaled).Sub(now); left > 0 {
+			return "", left
+		}
+		since := c.LastTransitionTime.UTC().Format(time.RFC3339)
+		return messageInactive.With(autoscaler.Name, since, c.Reason, autoscaler.Namespace), 0
+	}
+	return "", 0
 }
 
 // autoscalerNote returns a note that other, a HorizontalPodAutoscaler of somebody else, sets the number of Pods. other

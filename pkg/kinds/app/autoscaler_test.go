@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -17,6 +18,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
 const (
@@ -180,4 +182,35 @@ func TestReplicasStayIfAutoscalersCannotBeListed(t *testing.T) {
 	r := f.Reconcile()
 	controllertest.ErrorContains(t, "listing the HorizontalPodAutoscalers in namespace default: no response", r.Err)
 	controllertest.Equal(t, "replicas", 5, *f.deployment().Spec.Replicas)
+}
+
+// TestAppNamesAutoscalerWithoutMetrics reconciles an App while its own HorizontalPodAutoscaler gets no metrics.
+func TestAppNamesAutoscalerWithoutMetrics(t *testing.T) {
+	f := readyFixture(t, withAllChildren)
+	since := f.Clock.Now().Truncate(time.Second)
+	f.Clock.SetTime(since)
+	report := func(status corev1.ConditionStatus, message string) {
+		kindtest.Change(f.Cluster, "default", "web", func(a *autoscalingv2.HorizontalPodAutoscaler) {
+			a.Status.Conditions = []autoscalingv2.HorizontalPodAutoscalerCondition{{
+				Type: autoscalingv2.ScalingActive, Status: status, Reason: "FailedGetResourceMetric", Message: message,
+				LastTransitionTime: metav1.NewTime(since),
+			}}
+		})
+	}
+	report(corev1.ConditionFalse, "no metrics of Pod web-1-a")
+	r := f.Reconcile()
+	controllertest.Equal(t, "writes while the metrics may still come", nil, r.Writes)
+	controllertest.Equal(t, "next reconcile", 5*time.Minute, r.Result.RequeueAfter)
+	f.Clock.SetTime(since.Add(5 * time.Minute))
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "condition", "True Available: The newest Pods are rolled out and available. "+
+		"HorizontalPodAutoscaler web has not been able to scale the App since "+since.UTC().Format(time.RFC3339)+
+		", for the reason FailedGetResourceMetric. See `kubectl describe hpa -n default web`. It needs the CPU metrics of "+
+		"the Pods, for example from metrics-server.", f.ready())
+	report(corev1.ConditionFalse, "no metrics of Pod web-1-b")
+	controllertest.Equal(t, "writes for another message", nil, f.Reconcile().Writes)
+	report(corev1.ConditionTrue, "")
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "condition with metrics",
+		"True Available: The newest Pods are rolled out and available.", f.ready())
 }

@@ -18,6 +18,8 @@ import (
 type applied struct {
 	// deployment is the Deployment after it was applied, or nil.
 	deployment *appsv1.Deployment
+	// autoscaler is the App's own HorizontalPodAutoscaler after it was applied, or nil.
+	autoscaler *autoscalingv2.HorizontalPodAutoscaler
 	// drifted is the desired Deployment if another client had changed the Pod template, or nil.
 	drifted *appsv1.Deployment
 }
@@ -48,6 +50,11 @@ func ownedBy(c kinds.Cluster, before *beforeRollout) []children.Child[*scope] {
 			When:     when(isAutoscaled),
 			Hold:     holdsAutoscaler,
 			Desired:  by(desiredAutoscaler),
+			Applied: func(p *scope, live *autoscalingv2.HorizontalPodAutoscaler) {
+				if p.Owns(live) { // and not one of somebody else, while the child is held
+					p.applied.autoscaler = live
+				}
+			},
 		},
 		&children.Declaration[*scope, *policyv1.PodDisruptionBudget]{
 			Resource: c.PodDisruptionBudgets(),

@@ -43,6 +43,10 @@ var (
 			"spec.scaleTargetRef of the HorizontalPodAutoscaler to {target}.",
 		"Set spec.replicas of the App to the number of Pods, and then spec.scaleTargetRef of the "+
 			"HorizontalPodAutoscaler to the App.")
+	messageInactive = Messages.Declare("", " HorizontalPodAutoscaler {autoscaler} has not been able to scale the App "+
+		"since {time}, for the reason {reason}. See `kubectl describe hpa -n {namespace} {autoscaler}`. It needs the CPU "+
+		"metrics of the Pods, for example from metrics-server.",
+		"Check that `kubectl top pods` shows the Pods of the App. If not, install or repair metrics-server.")
 	// The reason of messagePods is the reason of the problem.
 	messagePods = Messages.Declare("", "Pod {pod}, created at {time}: {problem}. {count} of {all} {which} have a "+
 		"problem; {ready} Pods are ready. See `{command}`.",

@@ -90,6 +90,8 @@ func (r *reconciler) setFromDeployment(p *scope) (problems bool) {
 	if autoscaler != nil {
 		p.requeueAfter = pods.Earliest(requeueAfter, autoscalerRecheck)
 	}
+	cannotScale, requeueAfter := inactive(p.applied.autoscaler, r.clock.Now())
+	p.requeueAfter = pods.Earliest(p.requeueAfter, requeueAfter)
 	if stillReady(app, p.observed.deployment, d) {
 		return found != nil
 	}
@@ -101,6 +103,9 @@ func (r *reconciler) setFromDeployment(p *scope) (problems bool) {
 	}
 	if autoscaler != nil && summary.State == controller.StateReady {
 		summary.Message += " " + autoscalerNote(app, autoscaler).Message
+	}
+	if summary.State == controller.StateReady {
+		summary.Message += cannotScale
 	}
 	app.Status.Phase = phaseOf(summary)
 	summary.SetOn(app)
