@@ -90,6 +90,15 @@ func TestRefusalsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 			`{"image":"a","env":[{"name":"A","valueFrom":{"fileKeyRef":{"path":"a","volumeName":"a","key":"a"}}}]}`,
 			[]string{"spec.env[0].valueFrom.fileKeyRef: ", "fileKeyRef cannot be used"},
 		},
+		"a request above the limit": {
+			windlass, "App", "bad", `{"image":"a","resources":{"requests":{"cpu":1},"limits":{"cpu":"500m"}}}`,
+			[]string{"spec.resources: ", "a request must not be greater than the limit"},
+		},
+		"a request above the limit in a component": {
+			windlass, "Platform", "bad", `{"namespace":"a","components":[{"name":"a","at":{"schedule":"2030-02-10T20:30:00Z",` +
+				`"command":["true"],"resources":{"requests":{"memory":"2Gi"},"limits":{"memory":"1Gi"}}}}]}`,
+			[]string{"spec.components[0].at.resources: ", "a request must not be greater than the limit"},
+		},
 		"a claim of a device": {
 			windlass, "App", "bad", `{"image":"a","resources":{"claims":[{"name":"a"}]}}`, []string{
 				"spec.resources.claims: ", "resources.claims cannot be used",

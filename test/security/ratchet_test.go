@@ -41,7 +41,7 @@ var stored = []struct {
 	},
 		"image": strings.Repeat("i", 2000), "ingress": schema.Node{"host": strings.Repeat("h", 300)}}, `{"port":81}`},
 	{"useless", "apps", schema.Node{"resources": schema.Node{
-		"claims": []any{schema.Node{"name": "a"}},
+		"claims": []any{schema.Node{"name": "a"}}, "requests": schema.Node{"memory": 2}, "limits": schema.Node{"memory": "1"},
 	}, "autoscaling": schema.Node{"maxReplicas": 3, "minReplicas": 4},
 		"env": []any{
 			schema.Node{

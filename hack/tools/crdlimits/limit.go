@@ -25,10 +25,16 @@ var longer = map[string]int{
 	".env[].value": 128 << 10, // the limit of Linux (MAX_ARG_STRLEN)
 }
 
-// useless maps the ends of paths to rules that reject a field of a type of k8s.io/api. With such a field, the API
-// server would reject the Pod. The rule is at the field itself, so that it does not affect objects that already have
-// the field.
-var useless = map[string]validation{
+// rules maps the ends of paths to rules for fields of the types of k8s.io/api. The API server would reject a Pod with
+// values that a rule rejects. A rule is at the field itself, so that it does not affect objects that already have the
+// values.
+var rules = map[string]validation{
+	".resources": {
+		"!has(self.requests) || !has(self.limits) || self.requests.all(name, !(name in self.limits) || " +
+			"!isQuantity(string(self.requests[name])) || !isQuantity(string(self.limits[name])) || " +
+			"quantity(string(self.requests[name])).compareTo(quantity(string(self.limits[name]))) <= 0)",
+		"a request must not be greater than the limit of the same resource",
+	},
 	".resources.claims": {
 		"self.size() == 0", "resources.claims cannot be used, since the Pod has no resourceClaims",
 	},
@@ -59,13 +65,13 @@ const (
 	maxDateTimeLength = 40
 )
 
-// limit sets limits in a schema and in all schemas below it. In path, as in the keys of longer and useless, "[]" stands
+// limit sets limits in a schema and in all schemas below it. In path, as in the keys of longer and rules, "[]" stands
 // for the items of a list and "{}" for the values of a map.
 func limit(schema node, path string) error {
-	for suffix, v := range useless {
+	for suffix, v := range rules {
 		if strings.HasSuffix(path, suffix) {
-			rules, _ := schema["x-kubernetes-validations"].([]any)
-			schema["x-kubernetes-validations"] = append(rules, node{"rule": v.rule, "message": v.message})
+			others, _ := schema["x-kubernetes-validations"].([]any)
+			schema["x-kubernetes-validations"] = append(others, node{"rule": v.rule, "message": v.message})
 		}
 	}
 	if schema["x-kubernetes-int-or-string"] == true {
