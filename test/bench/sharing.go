@@ -196,8 +196,7 @@ func allWork(ctx context.Context, members []*member) error {
 	})
 }
 
-// allIdle waits until all members are idle. It waits concurrently, so that the wait for several members takes as long
-// as for one member.
+// allIdle waits until all members are idle. It waits for them concurrently.
 func allIdle(ctx context.Context, members []*member) error {
 	errs := make([]error, len(members))
 	var waits sync.WaitGroup
