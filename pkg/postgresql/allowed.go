@@ -81,8 +81,8 @@ func (a AllowedHosts) match(host string, address netip.Addr) (entry string, best
 }
 
 // allows reports whether the operator may connect to an address of a host, and returns the entry that matches. An entry
-// with a * allows no special address, no own address and no address of an API server, because a user can make a matching
-// name resolve to any address. Only an entry with the exact address allows the port of an API server.
+// with a * allows no special address, no own address and no address of an API server, because a user can make a
+// matching name resolve to any address. Only an entry with the exact address allows the port of an API server.
 func (a AllowedHosts) allows(
 	host string, to netip.AddrPort, apiServers []netip.AddrPort, own []netip.Addr,
 ) (entry string, allowed bool) {

@@ -243,8 +243,8 @@ var advicesOfCommands = map[string]advice{
 			// The controller of Kubernetes keeps this time as long as the cluster has no metrics.
 			since := `{"status":{"conditions":[{"type":"ScalingActive","status":"False","reason":"FailedGetResourceMetric",` +
 				`"lastTransitionTime":"2026-02-10T20:30:00Z"}]}}`
-			_, err := shared.Kubectl(t.Context(), "", "patch", "hpa", "web", "-n", namespace, "--subresource=status", "-p", since)
-			if err != nil {
+			if _, err := shared.Kubectl(t.Context(), "", "patch", "hpa", "web", "-n", namespace, "--subresource=status",
+				"-p", since); err != nil {
 				t.Fatal(err)
 			}
 			return "app/web", "has not been able to scale the App"

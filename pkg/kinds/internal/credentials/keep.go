@@ -28,9 +28,9 @@ func SetRecord(secret *corev1.Secret, r Record) {
 }
 
 // Keep returns a function that copies the login, the password, the record of the last rotation, and the keys that other
-// clients have added, from an existing Secret to its desired state. Users may change these values in the Secret. If live
-// names neither the owner nor an alternate login, want keeps its login. An implausible time of the last rotation becomes
-// now: see RecordOf. A rotation does not use this function.
+// clients have added, from an existing Secret to its desired state. Users may change these values in the Secret. If
+// live names neither the owner nor an alternate login, want keeps its login. An implausible time of the last rotation
+// becomes now: see RecordOf. A rotation does not use this function.
 func Keep(owner string, now time.Time) func(want, live *corev1.Secret) {
 	return func(want, live *corev1.Secret) {
 		keepOthers(want, live)
