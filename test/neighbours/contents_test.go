@@ -130,7 +130,7 @@ func unready(ctx context.Context, namespace string) (waiting []string, ready int
 	return waiting, ready, nil
 }
 
-// stateOf returns "Ready", or the reason and the message why an object is not Ready, or not yet for its newest generation.
+// stateOf returns "Ready", or the reason and the message why an object is not Ready for its newest generation.
 func stateOf(object unstructured.Unstructured) (state, message string) {
 	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 	if observed != object.GetGeneration() {

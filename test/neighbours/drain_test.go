@@ -15,9 +15,9 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestDrainReplacesPodsAndKeepsVolume drains the node as far as it runs Pods of one namespace, with the code of `kubectl
-// drain`. The App and the Database get other Pods, and the Database keeps its claim and its credentials. A command that
-// has ended does not run again.
+// TestDrainReplacesPodsAndKeepsVolume drains the node of the Pods of one namespace, with the code of `kubectl drain`.
+// The App and the Database get other Pods, and the Database keeps its claim and its credentials. A command that has
+// ended does not run again.
 func TestDrainReplacesPodsAndKeepsVolume(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
@@ -65,7 +65,7 @@ func TestDrainReplacesPodsAndKeepsVolume(t *testing.T) {
 	}
 }
 
-// drainNamespace evicts the Pods that the filters of a drainer select from the only node, and waits until they are gone.
+// drainNamespace evicts the Pods on the only node that the filters of a drainer select, and waits until they are gone.
 func drainNamespace(t *testing.T, drainer *drain.Helper) {
 	t.Helper()
 	nodes, err := shared.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})

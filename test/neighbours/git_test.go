@@ -86,8 +86,9 @@ func manifest(t *testing.T, object runtime.Object) *unstructured.Unstructured {
 
 // theirsInGit are objects of a team, of the types that the operator creates.
 const theirsInGit = `
-- {apiVersion: apps/v1, kind: Deployment, metadata: {name: theirs}, spec: {replicas: 1, selector: &s {matchLabels: {a: b}},
-    template: &t {metadata: {labels: {a: b}}, spec: {containers: [{name: theirs, image: theirs:1}]}}}}
+- {apiVersion: apps/v1, kind: Deployment, metadata: {name: theirs}, spec: {replicas: 1,
+    selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}},
+    spec: {containers: [{name: theirs, image: theirs:1}]}}}}
 - {apiVersion: apps/v1, kind: StatefulSet, metadata: {name: theirs}, spec: {replicas: 0, serviceName: theirs,
     selector: {matchLabels: {c: d}}, template: {metadata: {labels: {c: d}},
     spec: {containers: [{name: theirs, image: theirs:1}]}}}}

@@ -154,11 +154,12 @@ func newServerSideArgo(namespace string) (deployer, error) { return startArgo(na
 
 func startArgo(namespace string, serverSide bool) (deployer, error) {
 	config := shared.Config()
+	instance := func(object *unstructured.Unstructured, _ bool) (info any, cacheManifest bool) {
+		name := object.GetLabels()[instanceLabel]
+		return name, name != ""
+	}
 	live := cache.NewClusterCache(config, cache.SetLogr(logr.Discard()), cache.SetNamespaces([]string{namespace}),
-		cache.SetClusterResources(true), cache.SetPopulateResourceInfoHandler(func(object *unstructured.Unstructured, _ bool) (info any, cacheManifest bool) {
-			instance := object.GetLabels()[instanceLabel]
-			return instance, instance != ""
-		}))
+		cache.SetClusterResources(true), cache.SetPopulateResourceInfoHandler(instance))
 	a := &argo{
 		namespace: namespace, serverSide: serverSide, live: live,
 		engine: engine.NewEngine(config, live, engine.WithLogr(logr.Discard())),

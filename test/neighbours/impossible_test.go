@@ -32,7 +32,8 @@ spec: {policyName: NAMESPACE, validationActions: [Deny]}
 const smallest = `
 {apiVersion: windlass.dev/v1alpha1, kind: App, metadata: {name: web}, spec: {image: "web:1"}}
 ---
-{apiVersion: windlass.dev/v1alpha1, kind: Database, metadata: {name: orders}, spec: {version: "17", storage: {size: 1Gi}}}
+{apiVersion: windlass.dev/v1alpha1, kind: Database, metadata: {name: orders},
+  spec: {version: "17", storage: {size: 1Gi}}}
 ---
 {apiVersion: cnat.programming-kubernetes.info/v1, kind: At, metadata: {name: migrate},
   spec: {schedule: "2020-01-01T00:00:00Z", command: ["true"]}}

@@ -41,10 +41,12 @@ const mesh = mutating + `
     jsonPatch:
       expression: >
         (has(object.spec.initContainers) ? [] : [JSONPatch{op: "add", path: "/spec/initContainers", value: []}]) + [
-        JSONPatch{op: "add", path: "/spec/initContainers/-", value: Object.spec.initContainers{name: "mesh-init", image: "mesh:1"}},
+        JSONPatch{op: "add", path: "/spec/initContainers/-",
+        value: Object.spec.initContainers{name: "mesh-init", image: "mesh:1"}},
         JSONPatch{op: "add", path: "/spec/initContainers/-",
         value: Object.spec.initContainers{name: "mesh-native", image: "mesh:1", restartPolicy: "Always"}},
-        JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "mesh-proxy", image: "mesh:1"}}]
+        JSONPatch{op: "add", path: "/spec/containers/-",
+        value: Object.spec.containers{name: "mesh-proxy", image: "mesh:1"}}]
 `
 
 // mirror rewrites the images of Pods and of workloads to a registry of the company.
@@ -52,7 +54,8 @@ const mirror = mutating + `
     - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
     - {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, statefulsets]}
   variables:
-  - {name: containers, expression: 'object.kind == "Pod" ? object.spec.containers : object.spec.template.spec.containers'}
+  - name: containers
+    expression: 'object.kind == "Pod" ? object.spec.containers : object.spec.template.spec.containers'
   - {name: path, expression: '(object.kind == "Pod" ? "" : "/spec/template") + "/spec/containers/0/image"'}
   matchConditions:
   - name: once
@@ -79,7 +82,8 @@ const additions = mutating + `
         JSONPatch{op: "add", path: "/metadata/annotations/example.com~1checked", value: "yes"}] +
         (object.kind != "Pod" || has(object.spec.nodeName) ? [] :
         (has(object.spec.tolerations) ? [] : [JSONPatch{op: "add", path: "/spec/tolerations", value: []}]) + [
-        JSONPatch{op: "add", path: "/spec/tolerations/-", value: Object.spec.tolerations{key: "spot", operator: "Exists"}},
+        JSONPatch{op: "add", path: "/spec/tolerations/-",
+        value: Object.spec.tolerations{key: "spot", operator: "Exists"}},
         JSONPatch{op: "add", path: "/spec/containers/0/resources", value: {}},
         JSONPatch{op: "add", path: "/spec/containers/0/resources/requests", value: {"cpu": "70m", "memory": "70Mi"}}])
 `

@@ -19,8 +19,8 @@ const sized = `
 {apiVersion: windlass.dev/v1alpha1, kind: App, metadata: {name: web}, spec: {image: "web:1",
   resources: {requests: {cpu: 100m}}}}
 ---
-{apiVersion: windlass.dev/v1alpha1, kind: Database, metadata: {name: orders}, spec: {version: "17", storage: {size: 1Gi},
-  resources: {requests: {cpu: 100m}}}}
+{apiVersion: windlass.dev/v1alpha1, kind: Database, metadata: {name: orders},
+  spec: {version: "17", storage: {size: 1Gi}, resources: {requests: {cpu: 100m}}}}
 ---
 {apiVersion: cnat.programming-kubernetes.info/v1, kind: At, metadata: {name: migrate},
   spec: {schedule: "2020-01-01T00:00:00Z", command: ["sleep", "infinity"], resources: {requests: {cpu: 100m}}}}
@@ -57,8 +57,8 @@ func TestResizedPodsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// resize changes the CPU request of the first container of a Pod. The API server rejects this unless the kubelet reports
-// the resources of the container, which the simulated kubelet does not.
+// resize changes the CPU request of the first container of a Pod. The API server accepts this only if the kubelet
+// reports the resources of the container. The simulated kubelet does not, so resize reports them.
 func resize(t *testing.T, pod *corev1.Pod, cpu string) {
 	t.Helper()
 	pods := shared.Kube.CoreV1().Pods(pod.Namespace)

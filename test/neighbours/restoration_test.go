@@ -73,7 +73,8 @@ func backUp(t *testing.T, namespace string) (backup []unstructured.Unstructured)
 		t.Fatal(err)
 	}
 	for _, object := range objects {
-		created := object.GetLabels()["app.kubernetes.io/managed-by"] == "windlass" && object.GetKind() != "PersistentVolumeClaim"
+		created := object.GetLabels()["app.kubernetes.io/managed-by"] == "windlass" &&
+			object.GetKind() != "PersistentVolumeClaim"
 		if len(object.GetOwnerReferences()) > 0 || created || given[object.GetKind()+" "+object.GetName()] {
 			continue
 		}
