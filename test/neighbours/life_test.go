@@ -188,7 +188,7 @@ var given = map[string]bool{"ConfigMap kube-root-ca.crt": true, "ServiceAccount 
 
 const (
 	// resyncs is how often the operator and the neighbours look at all objects while nothing changes.
-	resyncs = 5
+	resyncs = 3
 	// touched is an annotation that the tests change. Each change causes a reconcile.
 	touched = "neighbours.example.com/touched"
 )
