@@ -27,8 +27,8 @@ type decision struct {
 	err error
 	// quiet is true if the reconcile says nothing about the object, so that the status is not written.
 	quiet bool
-	// reason and message are those of the conditions Ready=False and, if degraded or stalled is set, Degraded=True and
-	// Stalled=True. If reason is empty, the decision changes no condition.
+	// reason and message are the reason and the message of the condition Ready=False. The condition Degraded=True has them
+	// too if degraded is set, and Stalled=True if stalled is set. If reason is empty, the decision changes no condition.
 	reason, message   string
 	degraded, stalled bool
 	// warn is true if the Event of the transition is a Warning although the reconcile returned no error that is logged.

@@ -47,8 +47,8 @@ func ReferrerHandler(q *Queue, referrers func(obj metav1.Object) []Key) cache.Re
 type handler struct {
 	queue *Queue
 	keys  func(obj metav1.Object) []Key
-	// tracker knows which statuses this process wrote. It is nil unless the objects are those of the kind itself. Without
-	// a tracker, a resync adds no key, and no object of the initial list is urgent.
+	// tracker knows which statuses this process wrote. It is nil in the handlers of owned and
+	// referenced objects. Without a tracker, a resync adds no key, and no object of the initial list is urgent.
 	tracker *Tracker
 }
 

@@ -176,7 +176,7 @@ func (s *Server) lookAsOwner(ctx context.Context, w Want) (state, error) {
 	}
 	seen, err := s.owner.look(ctx, w)
 	for _, role := range seen.roles() {
-		role.Session = false // this session belongs to the login of the owner, not to an administrator
+		role.Session = false // the connection uses the login of the owner, not an administrator
 	}
 	return seen, err
 }

@@ -9,8 +9,8 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Named finds the objects of a type, such as Secret, of which the operator and users create objects. It reads two
-// caches: the cache of owned objects, and a cache with the identity of all other objects. No object is watched twice.
+// Named finds the objects of a type that both the operator and users create, such as Secrets. It reads two caches: the
+// cache of owned objects, and a cache with the identity of all other objects. No object is watched twice.
 type Named struct {
 	resource  schema.GroupVersionResource
 	informers []cache.SharedIndexInformer

@@ -115,7 +115,7 @@ func (c contents) digest() string {
 
 const digestLength = 16
 
-// digestOfJSON returns a digest of the JSON of a value. The value must be one that json.Marshal accepts.
+// digestOfJSON returns a digest of the JSON of a value. json.Marshal must accept the value.
 func digestOfJSON(value any) string {
 	text, _ := json.Marshal(value)
 	sum := sha256.Sum256(text)

@@ -80,8 +80,8 @@ func keepTemplate(app *v1alpha1.App, desired, live *appsv1.Deployment) {
 	operatorFields.Keep(&desired.Spec.Template, last)
 }
 
-// holdTemplate replaces the Pod template of a desired Deployment by the template of a hold, and the contents of the
-// inputs by those of the live Deployment. Other fields, such as the number of replicas, still change.
+// holdTemplate replaces the Pod template of a desired Deployment by the template of a hold. It copies inputsAnnotation
+// from the live Deployment. Other fields, such as the number of replicas, still change.
 func holdTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplateSpec) {
 	desired.Spec.Template = *template
 	delete(desired.Annotations, inputsAnnotation)

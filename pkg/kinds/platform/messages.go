@@ -34,8 +34,8 @@ var (
 		"Wait, or look at the first component that the message names.")
 	messageEmpty = Messages.Declare(reasonInvalid, "Component {component} has none of the fields app, database, "+
 		"externalDatabase and at. Set one of these fields.", "Set one of the fields.")
-	messageUnknown = Messages.Declare(reasonInvalid, "Component {component} depends on {dependency}, which is no "+
-		"component of this Platform. Correct dependsOn.", "Correct dependsOn.")
+	messageUnknown = Messages.Declare(reasonInvalid, "Component {component} depends on {dependency}, but this "+
+		"Platform has no such component. Correct dependsOn.", "Correct dependsOn.")
 	messageCycle = Messages.Declare("DependencyCycle", "Components depend on each other in a cycle: {components}. "+
 		"Remove one of these dependencies from dependsOn.", "Remove one of these dependencies.")
 	messageNotAllowed = Messages.Declare("NamespaceNotAllowed", "Namespace {namespace} belongs to {owner}, and no "+

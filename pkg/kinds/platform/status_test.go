@@ -187,7 +187,7 @@ func TestReconcileRejectsInvalidSpec(t *testing.T) {
 		},
 		"a component depends on a component not listed": {
 			[]v1alpha1.PlatformComponent{app("a", "b")},
-			`Ready=False InvalidSpec: Component "a" depends on "b", which is no component of this Platform.`,
+			`Ready=False InvalidSpec: Component "a" depends on "b", but this Platform has no such component.`,
 		},
 		"a component has no kind": {
 			[]v1alpha1.PlatformComponent{{Name: "a"}},

@@ -100,7 +100,7 @@ func (c *Cluster) add(object runtime.Object, n int) {
 	}
 }
 
-// Restart replaces the caches with empty caches, like those of a process that starts.
+// Restart replaces the caches with empty caches, as if the process had started again.
 func (c *Cluster) Restart() {
 	c.Cluster = kinds.Cluster{
 		Cluster: cluster.Cluster{
