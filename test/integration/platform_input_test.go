@@ -132,7 +132,7 @@ func TestLargePlatformReportsUnknownDependency(t *testing.T) {
 		Namespace: namespace, Components: append(many(70, 0), task("last", "nothing")),
 	})
 	platform := shared.PlatformReason(t, namespace, "InvalidSpec")
-	words := `Component "last" depends on "nothing", which is no component`
+	words := `Component "last" depends on "nothing", but this Platform has no such component`
 	if !strings.Contains(message(platform), words) {
 		t.Errorf("the message of Ready does not contain %q: %s", words, message(platform))
 	}
