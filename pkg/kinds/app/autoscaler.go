@@ -120,9 +120,16 @@ func inactive(
 }
 
 // autoscalerNote returns a note that other, a HorizontalPodAutoscaler of somebody else, sets the number of Pods. other
-// is not nil.
+// is not nil. The note of an App that a Platform owns has no advice, because the Platform reverts the spec of the App.
 func autoscalerNote(app *v1alpha1.App, other *autoscalingv2.HorizontalPodAutoscaler) controller.Note {
+	if metav1.GetControllerOfNoCopy(app) != nil {
+		return messageAutoscaler.Note(other.Name, app.Name, "")
+	}
+	scaler := "HorizontalPodAutoscaler " + other.Name
+	if owner := metav1.GetControllerOfNoCopy(other); owner != nil { // reverts the spec of the HorizontalPodAutoscaler
+		scaler = owner.Kind + " " + owner.Name
+	}
 	target := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"name":%q}`,
 		v1alpha1.SchemeGroupVersion, groupVersionKind.Kind, app.Name)
-	return messageAutoscaler.Note(other.Name, app.Name, target)
+	return messageAutoscaler.Note(other.Name, app.Name, messageScaleApp.With(scaler, target))
 }

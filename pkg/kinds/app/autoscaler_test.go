@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	autoscalerAdvice = "HorizontalPodAutoscaler theirs scales Deployment web. The operator leaves the number of Pods " +
-		"to it, and spec.replicas of App web has no effect. To let the HorizontalPodAutoscaler scale the App " +
-		"instead, first " +
-		"set spec.replicas of the App to the number of Pods of the Deployment, so that no Pod ends. Then set " +
-		`spec.scaleTargetRef of the HorizontalPodAutoscaler to {"apiVersion":"windlass.dev/v1alpha1","kind":"App",` +
-		`"name":"web"}.`
+	autoscalerNoted = "HorizontalPodAutoscaler theirs scales Deployment web. The operator leaves the number of Pods to " +
+		"it, and spec.replicas of App web has no effect."
+	autoscalerAdvice = autoscalerNoted + " To let HorizontalPodAutoscaler theirs scale the App instead, first set " +
+		"spec.replicas of the App to the number of Pods of the Deployment, so that no Pod ends. Then set " +
+		"spec.scaleTargetRef of HorizontalPodAutoscaler theirs to " + targetApp
+	targetApp = `{"apiVersion":"windlass.dev/v1alpha1","kind":"App","name":"web"}.`
 )
 
 // theirAutoscaler returns a HorizontalPodAutoscaler of somebody else. Its target is an API version, a kind and a name,
@@ -96,6 +96,24 @@ func ofKEDA(target string) *autoscalingv2.HorizontalPodAutoscaler {
 		APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "theirs", UID: "keda", Controller: ptr.To(true),
 	}}
 	return autoscaler
+}
+
+func TestAdviceAboutAutoscalerNamesWhatSetsItsTarget(t *testing.T) {
+	owner := func(kind, name string) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{Kind: kind, Name: name, Controller: ptr.To(true)}}
+	}
+	app, ofPlatform := example(), example()
+	ofPlatform.OwnerReferences = owner("Platform", "shop")
+	scaler := theirAutoscaler("apps/v1 Deployment web")
+	ofKEDA := scaler.DeepCopy()
+	ofKEDA.OwnerReferences = owner("ScaledObject", "queue")
+	controllertest.Equal(t, "advice", autoscalerAdvice, autoscalerNote(app, scaler).Message)
+	controllertest.Equal(t, "advice for the App of a Platform", autoscalerNoted, autoscalerNote(ofPlatform, scaler).Message)
+	for _, words := range []string{"To let ScaledObject queue scale the App", "scaleTargetRef of ScaledObject queue to"} {
+		if message := autoscalerNote(app, ofKEDA).Message; !strings.Contains(message, words) {
+			t.Errorf("the advice does not contain %q: %s", words, message)
+		}
+	}
 }
 
 // TestAppYieldsToAutoscalerOfOthers follows an App from the first change of an autoscaler to its removal.

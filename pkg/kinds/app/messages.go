@@ -38,11 +38,11 @@ var (
 		"Change the App, not its Deployment.")
 	messageAutoscaler = Messages.Declare("ReplicasIgnored",
 		"HorizontalPodAutoscaler {autoscaler} scales Deployment {app}. The operator leaves the number of Pods to it, and "+
-			"spec.replicas of App {app} has no effect. To let the HorizontalPodAutoscaler scale the App instead, first set "+
-			"spec.replicas of the App to the number of Pods of the Deployment, so that no Pod ends. Then set "+
-			"spec.scaleTargetRef of the HorizontalPodAutoscaler to {target}.",
-		"Set spec.replicas of the App to the number of Pods, and then spec.scaleTargetRef of the "+
-			"HorizontalPodAutoscaler to the App.")
+			"spec.replicas of App {app} has no effect.{advice}",
+		"Nothing to do, or follow the advice of the message.")
+	messageScaleApp = Messages.Declare("", " To let {scaler} scale the App instead, first set spec.replicas of the App to "+
+		"the number of Pods of the Deployment, so that no Pod ends. Then set spec.scaleTargetRef of {scaler} to {target}.",
+		"Set spec.replicas of the App to the number of Pods, and then the target to the App.")
 	messageInactive = Messages.Declare("", " HorizontalPodAutoscaler {autoscaler} has not been able to scale the App "+
 		"since {time}, for the reason {reason}. See `kubectl describe hpa -n {namespace} {autoscaler}`. It needs the CPU "+
 		"metrics of the Pods, for example from metrics-server.",
