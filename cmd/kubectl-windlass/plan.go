@@ -176,7 +176,7 @@ func (o *planOptions) planOne(ctx context.Context, p *planner.Planner, info *res
 	defer func() {
 		// the library for patches panics on some values of the annotation last-applied
 		if reason := recover(); reason != nil {
-			err = fmt.Errorf("comparing it with the live object: %v", reason)
+			err = fmt.Errorf("comparing the manifest with the live object: %v", reason)
 		}
 	}()
 	if o.deletes {

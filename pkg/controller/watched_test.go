@@ -24,15 +24,15 @@ import (
 // secretServer is an API server that serves Secrets only with the right to list and watch them.
 type secretServer struct {
 	mu      sync.Mutex
-	right   bool
+	allowed bool
 	watches []*apiwatch.RaceFreeFakeWatcher
 }
 
-// grant gives or takes away the right, and ends all watches.
-func (s *secretServer) grant(right bool) {
+// setAllowed sets whether clients may read Secrets, and ends all watches.
+func (s *secretServer) setAllowed(allowed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.right = right
+	s.allowed = allowed
 	for _, w := range s.watches {
 		w.Stop()
 	}
@@ -40,7 +40,7 @@ func (s *secretServer) grant(right bool) {
 }
 
 func (s *secretServer) check() error {
-	if s.right {
+	if s.allowed {
 		return nil
 	}
 	return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no right"))
@@ -98,13 +98,13 @@ func TestControllerSaysWhetherItsKindIsWatched(t *testing.T) {
 		if lines := strings.Count(log.String(), "Failed to watch a kind"); lines < 5 || lines > 10 {
 			t.Errorf("%d log lines in 10 minutes, want 5 to 10", lines)
 		}
-		server.grant(true)
+		server.setAllowed(true)
 		pass(10 * time.Minute)
 		want("with the right", true)
-		server.grant(false)
+		server.setAllowed(false)
 		pass(5 * time.Minute)
 		want("after the right was taken away", false)
-		server.grant(true)
+		server.setAllowed(true)
 		pass(10 * time.Minute)
 		want("with the right again", true)
 	})

@@ -15,7 +15,7 @@ func (s *Server) watch(q *request) (*http.Response, error) {
 	query := q.URL.Query()
 	if query.Get("sendInitialEvents") == "true" {
 		// After this error, reflectors list, as with API servers without streaming lists.
-		return nil, apierrors.NewBadRequest("a plan lists objects")
+		return nil, apierrors.NewBadRequest("a plan does not support lists that are streamed as events of a watch")
 	}
 	chosen, err := q.selection()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	scramIterations = 4096 // the default of PostgreSQL; each login computes all of them
+	scramIterations = 4096 // the default of PostgreSQL; each login computes this number of iterations
 	scramSalt       = 16   // bytes
 )
 

@@ -94,7 +94,7 @@ func (h *handler) convert(w http.ResponseWriter, r *http.Request) {
 	conversions.WithLabelValues(result).Inc()
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(response); err != nil {
-		logger.V(2).Info("Sending the response to a ConversionReview failed", "err", err)
+		logger.V(2).Info("Failed to send the response to a ConversionReview", "err", err)
 	}
 }
 

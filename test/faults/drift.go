@@ -122,7 +122,7 @@ func (r *run) fieldFaults(value any, pointer string) (faults []string) {
 }
 
 // driftPatch returns the JSON patch that a fault sends for an object. It returns false if the fault is about another
-// object, or if the object has no such value.
+// object, or if the object lacks the field that the fault changes.
 func (r *run) driftPatch(o *object, fault string) ([]patchOperation, bool) {
 	name, pointer, _ := strings.Cut(fault, ":")
 	action, child, _ := strings.Cut(name, "-")

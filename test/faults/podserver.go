@@ -166,8 +166,8 @@ func (s *podServers) running() (servers []*podServer) {
 	return servers
 }
 
-// state returns, by full name, the roles that can log in to the servers that run, and the results of logins with the
-// connection Secret.
+// state returns which roles can log in to the running server, and the result of a login with the connection Secret. The
+// key server/role/ROLE stands for a role, server/login/SECRET for the login.
 func (s *podServers) state() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

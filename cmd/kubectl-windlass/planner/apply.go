@@ -36,7 +36,7 @@ func (p *Planner) Apply(ctx context.Context, mapping *meta.RESTMapping, obj *uns
 	}
 	patch, kind, err := threeWay(live, modified)
 	if err != nil {
-		return fmt.Errorf("comparing it with the live object: %w", err)
+		return fmt.Errorf("comparing the manifest with the live object: %w", err)
 	}
 	if string(patch) == "{}" {
 		return nil

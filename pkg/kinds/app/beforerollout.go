@@ -193,8 +193,8 @@ func (b *beforeRollout) storeRun(ctx context.Context, p *scope, pod *corev1.Pod)
 	return holdUntilStored(messageRun.With(pod.Name, pod.Namespace))
 }
 
-// watch updates the newest run in the status from its Pod. It also opens the gate of a Pod whose UID is in the stored
-// status.
+// watch updates the newest run in the status from its Pod. It also removes the scheduling gate of a Pod whose
+// UID is in the stored status.
 func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *runID, state runonce.State) *hold {
 	active := activeRun(p.app)
 	if runOfPod(p.app, state) != active {

@@ -366,9 +366,9 @@ func TestReconcileReplacesFailingPodOfEarlierTemplate(t *testing.T) {
 	}
 }
 
-// TestNew runs the controller with informers. Its clock does not reach the next resync, so only events, and retries
-// while the caches are outdated, start a reconcile.
-func TestNew(t *testing.T) {
+// TestControllerReconcilesOnEvents runs the controller with informers. The fake clock does not reach the next resync. A
+// reconcile starts only on an event, or on a retry while a cache is outdated.
+func TestControllerReconcilesOnEvents(t *testing.T) {
 	f := newFixture(t, example())
 	f.Cluster.Restart()
 	c, err := New(f.Cluster.Cluster, f.Runtime(), Options{})

@@ -95,7 +95,7 @@ func (s *liveServer) change(t *testing.T, change func(*v1alpha1.DatabaseSpec)) {
 	s.awaitSettings(t)
 }
 
-// awaitSettings waits until the server has the mounted settings, which every new session sees.
+// awaitSettings waits until the server has loaded the mounted settings. Every later session uses these settings.
 func (s *liveServer) awaitSettings(t *testing.T) {
 	t.Helper()
 	s.eventually(t, "PostgreSQL to have the settings", func() bool {

@@ -31,8 +31,8 @@ func blocked(reason string) corev1.PodStatus {
 	}
 }
 
-// crashed returns the status of a Pod whose container is in the state now, and whose previous run ended with
-// exit code 1 and a message.
+// crashed returns the status of a Pod whose container has the current state now, and a last termination state with exit
+// code 1 and message.
 func crashed(now corev1.ContainerState, message string) corev1.PodStatus {
 	return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 		Name: containerName, State: now,

@@ -25,7 +25,7 @@ var (
 		"is deleted.", "Nothing to do.")
 	messageNotReady = Messages.Declare(reasonNotReady, "The Platform is not Ready.",
 		"Read the conditions Degraded and Stalled.")
-	messageOpen = Messages.Declare(reasonNotReady, "Not ready: {count} of {all} components. {components}",
+	messageOpen = Messages.Declare(reasonNotReady, "{count} of {all} components are not ready. {components}",
 		"Wait, or look at the first component that the message names.")
 	messageDegraded = Messages.Declare("ComponentDegraded", "Components with a problem: {components}. {message}",
 		"Correct these components: `kubectl describe` shows their conditions and Events.")

@@ -46,7 +46,7 @@ func TestReconcilePlatform(t *testing.T) {
 				reported("ext", "ExternalDatabase", v1alpha1.Managed, "Pending", reasonNew),
 				reported("job", "At", v1alpha1.Managed, "Pending", reasonNew),
 			},
-			phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady: Not ready: 4 of 4 components.",
+			phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady: 4 of 4 components are not ready.",
 		},
 		"a component waits for its dependency": {
 			spec:   spec{app("web", "db"), database("db")},
@@ -56,7 +56,7 @@ func TestReconcilePlatform(t *testing.T) {
 				reported("db", "Database", v1alpha1.Managed, "Pending", reasonNew),
 			},
 			phase: v1alpha1.PlatformDeploying,
-			ready: "Ready=False ComponentsNotReady: Not ready: 2 of 2 components. db is Pending: Database shop-db " +
+			ready: "Ready=False ComponentsNotReady: 2 of 2 components are not ready. db is Pending: Database shop-db " +
 				"has not reported its status yet; web is Waiting: Waiting for db to be Ready.",
 		},
 		"a Platform whose components are all Ready is Ready": {
@@ -75,7 +75,7 @@ func TestReconcilePlatform(t *testing.T) {
 			children: []child{{v1alpha1.PlatformComponent{Name: "web", App: &v1alpha1.AppSpec{Image: "web:0"}}, ready}},
 			writes:   []string{"patch apps shops/shop-web", updateStatus},
 			status:   status{reported("web", "App", v1alpha1.Managed, "Pending", reasonNew)},
-			phase:    v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady: Not ready: 1 of 1 components.",
+			phase:    v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady: 1 of 1 components are not ready.",
 		},
 		"a Degraded child delays only the components that depend on it": {
 			spec:     spec{app("web", "db"), database("db"), app("docs")},
@@ -86,7 +86,7 @@ func TestReconcilePlatform(t *testing.T) {
 				reported("db", "Database", v1alpha1.Managed, "Failed", "Unavailable"),
 				reported("docs", "App", v1alpha1.Managed, "Pending", reasonNew),
 			},
-			phase: v1alpha1.PlatformFailed, ready: "Ready=False ComponentsNotReady: Not ready: 3 of 3 components.",
+			phase: v1alpha1.PlatformFailed, ready: "Ready=False ComponentsNotReady: 3 of 3 components are not ready.",
 		},
 		"a Removed component and a component that is no longer in the spec are deleted": {
 			spec:     spec{removed(app("web"))},
@@ -118,7 +118,7 @@ func TestReconcilePlatform(t *testing.T) {
 				reported("db", "Database", v1alpha1.Removed, "Waiting", messageHeld.Reason),
 			},
 			phase: v1alpha1.PlatformFailed, // a user has to change the spec
-			ready: "Ready=False ComponentsNotReady: Not ready: 1 of 2 components. db is Waiting: Waiting for the " +
+			ready: "Ready=False ComponentsNotReady: 1 of 2 components are not ready. db is Waiting: Waiting for the " +
 				"deletion of components that depend on this component: web (which is Managed).",
 		},
 		"a Platform whose Removed component has no child is Ready": {

@@ -195,7 +195,7 @@ func (v View) MayWork(shard int) bool {
 	return true
 }
 
-// Newest returns the version of the newest layout that a holder has confirmed.
+// Newest returns the version of the newest layout that a replica has confirmed.
 func (v View) Newest() (version int64) {
 	for _, lease := range v.Leases {
 		version = max(version, versionIn(lease.Confirmed))

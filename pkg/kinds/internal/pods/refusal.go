@@ -29,8 +29,8 @@ func IsRefusal(err error) bool {
 	return rejected && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// IsUndecided reports whether err says nothing about the Pod of a dry run. Either an admission webhook supports no dry
-// runs, or the operator has no right to create Pods
+// IsUndecided reports whether err, from a dry-run creation of a Pod, leaves open whether the API server would accept the
+// Pod. The cause is an admission webhook that does not support dry run, or an operator that may not create Pods
 // (k8s.io/apiserver, pkg/admission/plugin/webhook/errors and pkg/endpoints/handlers/responsewriters).
 func IsUndecided(err error) bool {
 	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run") ||

@@ -87,8 +87,8 @@ func (s State) Recheck(requeueAfter time.Duration) time.Duration {
 // unwatchedRecheck is how often the owner of an Unwatched Pod is reconciled.
 const unwatchedRecheck = 30 * time.Second
 
-// Observe returns the state of the Pod of owner. It reads a hidden Pod from the API server, and other Pods from the
-// cache.
+// Observe returns the state of the Pod of owner. It reads a Pod that the cache excludes from the API server, and
+// other Pods from the cache.
 func (c *Commands) Observe(ctx context.Context, owner metav1.Object) (State, error) {
 	pod, err := c.find(ctx, cache.MetaObjectToName(owner))
 	return c.stateOf(owner, pod, c.isHidden(cache.MetaObjectToName(owner))), err
