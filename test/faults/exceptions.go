@@ -23,8 +23,7 @@ var nondeterministicFields = regexp.MustCompile(strings.Join([]string{
 
 // exemptObjects returns the objects and fields whose final state may differ from the reference: either the operator
 // deliberately does not undo the fault, or the fault hides how a command ended. For example, users may delete or change
-// the Pod of a command that has ended, like the Pod of a finished Job. The ConfigMap of the Pod is garbage-collected
-// with the Pod.
+// the Pod of a command that has ended, like the Pod of a finished Job.
 func (ref reference) exemptObjects(p plan) map[string]bool {
 	affected := p.affectedObject()
 	if p.scenario == "rollout-interrupted" && affected == "deployments/shop" {

@@ -35,6 +35,7 @@ var resources = []resource{
 	namespaced(v1alpha1.SchemeGroupVersion, "externaldatabases", "ExternalDatabase"),
 	namespaced(cnatv1.SchemeGroupVersion, "ats", "At"),
 	namespaced(schema.GroupVersion{Group: "apps", Version: "v1"}, "deployments", "Deployment"),
+	namespaced(schema.GroupVersion{Group: "apps", Version: "v1"}, "replicasets", "ReplicaSet"), // only listed
 	namespaced(schema.GroupVersion{Group: "apps", Version: "v1"}, "statefulsets", "StatefulSet"),
 	namespaced(schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}, "ingresses", "Ingress"),
 	namespaced(schema.GroupVersion{Group: "autoscaling", Version: "v2"}, "horizontalpodautoscalers",

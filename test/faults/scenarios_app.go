@@ -85,9 +85,9 @@ func appScenarios() []scenario {
 		},
 		scenario{name: "app-taken", setUp: []step{func(u *user) {
 			u.create("", "configmaps", &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Data: map[string]string{"theirs": "yes"},
+				ObjectMeta: metav1.ObjectMeta{Name: framework.ConfigOfEverything}, Data: map[string]string{"theirs": "yes"},
 			})
-		}}, steps: []step{apps.create}, foreign: []string{"configmaps/shop"}},
+		}}, steps: []step{apps.create}, foreign: []string{"configmaps/" + framework.ConfigOfEverything}},
 		scenario{name: "app-secret", setUp: []step{apps.create}, steps: []step{func(u *user) {
 			u.patch("", "secrets", "payment", map[string]any{"stringData": map[string]any{"key": "y"}})
 		}}, after: []step{checkPodsReplaced}},

@@ -11,6 +11,9 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
+// ConfigOfEverything is the name of the ConfigMap of the App shop with the spec of EverythingOfApp.
+const ConfigOfEverything = "shop-9559317e37d321db"
+
 // EverythingOfApp returns a spec that uses every field of App. CreateReferences creates the objects that an App with
 // this spec needs.
 func EverythingOfApp() v1alpha1.AppSpec {

@@ -17,7 +17,8 @@ var apps = kindOf[v1alpha1.AppSpec]{
 		concerns: inNamespaceOf,
 		children: []childType{
 			{
-				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, child: "shop",
+				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+				child:                framework.ConfigOfEverything, mounted: true,
 				theirs: `{"apiVersion":"v1","kind":"ConfigMap","data":{"theirs":"yes"}}`,
 			},
 			{
@@ -79,13 +80,12 @@ var apps = kindOf[v1alpha1.AppSpec]{
 				"get secrets " + namespace + "/payment",
 				"get secrets " + namespace + "/shop-credentials",
 				"create pods " + namespace + "/shop-before-rollout",
-				"create configmaps " + namespace + "/shop-before-rollout",
+				"create configmaps " + namespace + "/" + framework.ConfigOfEverything,
 				"update apps/status " + namespace + "/shop",        // the Pod exists
 				"patch pods " + namespace + "/shop-before-rollout", // lets the Pod run
 				"update apps/status " + namespace + "/shop",        // the command has succeeded
 				"patch pods " + namespace + "/shop-before-rollout", // removes the finalizer
 				"get apps " + namespace + "/shop",                  // an App with a status lacks its children
-				"create configmaps " + namespace + "/shop",
 				"create deployments " + namespace + "/shop",
 				"create services " + namespace + "/shop",
 				"create ingresses " + namespace + "/shop",

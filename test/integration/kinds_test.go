@@ -112,6 +112,8 @@ type childType struct {
 	schema.GroupVersionResource
 	// child is the name of the child. An asterisk stands for the namespace.
 	child string
+	// mounted reports whether the child is the ConfigMap that Deployment shop mounts, if there is this Deployment.
+	mounted bool
 	// theirs is the manifest of a foreign object of the type.
 	theirs string
 	// undecided lists fields that differ between the children of two objects, or that other clients set.
@@ -125,8 +127,17 @@ func (c childType) name(namespace string) string { return strings.ReplaceAll(c.c
 // get returns the child, or nil if it does not exist.
 func (c childType) get(t *testing.T, client dynamic.Interface, namespace string) *unstructured.Unstructured {
 	t.Helper()
-	object, err := client.Resource(c.GroupVersionResource).Namespace(namespace).Get(t.Context(), c.name(namespace),
-		metav1.GetOptions{})
+	name := c.name(namespace)
+	if c.mounted {
+		d, err := shared.Kube.AppsV1().Deployments(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
+		if err == nil && len(d.Spec.Template.Spec.Volumes) == 0 {
+			return nil
+		}
+		if err == nil {
+			name = d.Spec.Template.Spec.Volumes[0].ConfigMap.Name
+		}
+	}
+	object, err := client.Resource(c.GroupVersionResource).Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

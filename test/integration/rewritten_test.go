@@ -111,7 +111,7 @@ func TestValuesThatPolicyChangesAreWrittenOnce(t *testing.T) {
 	})
 	reconcileOnce(t, apps.Namespace(namespace), "shop")
 	wantPatches(t, namespace, "patch deployments "+namespace+"/shop")
-	wantWarnings(t, namespace, "ConfigMap shop: metadata.labels[app.kubernetes.io/name]",
+	wantWarnings(t, namespace, "ConfigMap shop-db4a7ecb114bc66c: metadata.labels[app.kubernetes.io/name]",
 		"Deployment shop: spec.template.spec.containers[0].resources.requests.cpu",
 		"StatefulSet db: spec.template.spec.containers[0].image")
 }

@@ -110,6 +110,9 @@ func TestUnpackReturnsPackedObject(t *testing.T) {
 				fuzz.Fill(filled)
 				filled.SetManagedFields(nil)
 				filled.SetOwnerReferences(deployment(1).OwnerReferences)
+				if config, ok := filled.(*corev1.ConfigMap); ok {
+					config.Immutable = nil
+				}
 				object := of.DeepCopyObject().(packed.Whole) // as a client decodes it
 				if err := object.Unmarshal(marshalled(t, filled)); err != nil {
 					t.Fatal(err)
@@ -123,6 +126,18 @@ func TestUnpackReturnsPackedObject(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestImmutableConfigMapIsCachedWithoutData(t *testing.T) {
+	config := &corev1.ConfigMap{
+		ObjectMeta: deployment(1).ObjectMeta, Immutable: ptr.To(true), Data: map[string]string{"a": "1"},
+		BinaryData: map[string][]byte{"b": make([]byte, budget.Owned)},
+	}
+	transform := new(packed.Packers).Transform(&budget.Budget{}, "windlass.dev")
+	cached := unpack(t, pack(t, transform, config)).(*corev1.ConfigMap)
+	if cached.Name != config.Name || !*cached.Immutable || len(cached.Data)+len(cached.BinaryData) > 0 {
+		t.Errorf("the cache has %v, want the ConfigMap without data", cached)
 	}
 }
 

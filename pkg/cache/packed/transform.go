@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/cache/budget"
 )
@@ -52,7 +53,7 @@ func (p *Packers) of(obj any) *packer {
 
 // Transform returns a transform for informers that packs objects, without their managed fields. It does not
 // pack Secrets, because the dictionary would keep the data of deleted Secrets. It does not change objects
-// that do not implement Whole.
+// that do not implement Whole. It drops the data of immutable ConfigMaps, which nothing can change.
 //
 // If the operator did not create an object, or if the object exceeds a limit, only its identity is cached (see
 // Object.Unpack). groups are the API groups of the operator. An object counts as created by the operator if the API
@@ -77,6 +78,9 @@ func (p *Packers) Transform(limit *budget.Budget, groups ...string) cache.Transf
 				return exceeded(whole, &ExceededError{size: size, limit: limit, transform: transform}), nil
 			}
 			return obj, nil
+		}
+		if config, ok := obj.(*corev1.ConfigMap); ok && ptr.Deref(config.Immutable, false) {
+			config.Data, config.BinaryData = nil, nil
 		}
 		data, err := whole.Marshal()
 		if err != nil {

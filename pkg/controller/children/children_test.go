@@ -290,6 +290,33 @@ func TestEnsureRestoresDataAndDoesNotRecordIt(t *testing.T) {
 	}
 }
 
+func TestEnsureLeavesDataOfImmutableConfigMap(t *testing.T) {
+	kube := fake.NewClientset()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	configs := children.Type[*corev1.ConfigMap]{
+		Resource: children.Resource[*corev1.ConfigMap]{
+			Kind:   "ConfigMap",
+			Client: func(ns string) children.Client[*corev1.ConfigMap] { return kube.CoreV1().ConfigMaps(ns) },
+		},
+		Cache: children.CacheOf[*corev1.ConfigMap](indexer), Tracker: controller.NewTracker(),
+	}
+	wanted := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat"}, Immutable: ptr.To(true),
+		Data: map[string]string{"a": "1"},
+	}
+	live, err := configs.Ensure(t.Context(), owner(), wanted, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live.UID, live.ResourceVersion, live.Data = "child-uid", "7", nil // as in the cache
+	controllertest.Load(t, indexer, live)
+	kube.ClearActions()
+	if _, err := configs.Ensure(t.Context(), owner(), wanted, nil); err != nil {
+		t.Fatal(err)
+	}
+	controllertest.Equal(t, "requests", 0, len(kube.Actions()))
+}
+
 func TestEnsureDoesNotAdoptChildForDeletedOwner(t *testing.T) {
 	going := owner()
 	going.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})

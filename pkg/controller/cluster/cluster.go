@@ -24,7 +24,8 @@ type Cluster struct {
 	// Empty means controller.ManagedByWindlass.
 	ManagedBy string
 
-	// Owned caches the built-in objects whose label app.kubernetes.io/managed-by has the value ManagedBy.
+	// Owned caches the built-in objects whose label app.kubernetes.io/managed-by has the value ManagedBy, without the
+	// data of immutable ConfigMaps.
 	Owned informers.SharedInformerFactory
 	// Others caches the metadata of the objects that Owned does not select. For example, it does not cache
 	// the data of Secrets and ConfigMaps that users create.

@@ -42,7 +42,7 @@ func TestReconcileCreatesChildren(t *testing.T) {
 			app:    example(withAllChildren),
 			others: []runtime.Object{secret("db-credentials")},
 			writes: []string{
-				"create configmaps default/web", createDeployment, createService, "create ingresses default/web",
+				"create configmaps default/" + fastConfig, createDeployment, createService, "create ingresses default/web",
 				"create horizontalpodautoscalers default/web", "create poddisruptionbudgets default/web", updateStatus,
 			}, phase: v1alpha1.AppDeploying, events: rollingOut,
 		},

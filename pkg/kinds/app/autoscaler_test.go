@@ -108,7 +108,7 @@ func TestAdviceAboutAutoscalerNamesWhatSetsItsTarget(t *testing.T) {
 	ofKEDA := scaler.DeepCopy()
 	ofKEDA.OwnerReferences = owner("ScaledObject", "queue")
 	controllertest.Equal(t, "advice", autoscalerAdvice, autoscalerNote(app, scaler).Message)
-	controllertest.Equal(t, "advice for the App of a Platform", autoscalerNoted, autoscalerNote(ofPlatform, scaler).Message)
+	controllertest.Equal(t, "advice in a Platform", autoscalerNoted, autoscalerNote(ofPlatform, scaler).Message)
 	for _, words := range []string{"To let ScaledObject queue scale the App", "scaleTargetRef of ScaledObject queue to"} {
 		if message := autoscalerNote(app, ofKEDA).Message; !strings.Contains(message, words) {
 			t.Errorf("the advice does not contain %q: %s", words, message)

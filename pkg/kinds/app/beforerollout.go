@@ -1,13 +1,11 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -28,18 +26,13 @@ import (
 // missing and its UID is in the status, its command may have run. All Pods of an App have the same name, so that the
 // API server rejects a second Pod. A Pod has pods.TrackingFinalizer until the status says how its command ended.
 type beforeRollout struct {
-	commands   *runonce.Commands
-	configMaps coreclient.ConfigMapsGetter
-	configs    children.Cache[*corev1.ConfigMap]
-	clock      clock.PassiveClock
+	commands *runonce.Commands
+	configs  *configMaps
+	clock    clock.PassiveClock
 }
 
-// garbageRecheck and deletionRecheck are how often an App is reconciled while it waits for the garbage collector, or
-// for the deletion of a Pod that the cache lacks.
-const (
-	garbageRecheck  = time.Second
-	deletionRecheck = 5 * time.Second
-)
+// deletionRecheck is how often an App is reconciled while it waits for the deletion of a Pod that the cache lacks.
+const deletionRecheck = 5 * time.Second
 
 // Bind implements children.Child. The step calls settle, which acts only if prepare has not called proceed.
 func (b *beforeRollout) Bind(tracker *controller.Tracker) children.Step[*scope] {
@@ -181,11 +174,11 @@ func (b *beforeRollout) create(ctx context.Context, p *scope, wanted runID) (run
 	return state, err
 }
 
-// storeRun creates the ConfigMap of a Pod that does not run yet, and adds the Pod to the status. The next reconcile,
-// which has the stored status, lets the Pod run.
+// storeRun adds a Pod to the status. The next reconcile, which has the stored status, lets the Pod run. Without a
+// Deployment, no child is applied while the command runs: storeRun creates the ConfigMap.
 func (b *beforeRollout) storeRun(ctx context.Context, p *scope, pod *corev1.Pod) *hold {
-	if isGated(pod) && hasConfig(p.app) {
-		if err := b.ensureConfig(ctx, p, pod); err != nil {
+	if p.observed.deployment == nil {
+		if err := b.configs.apply(ctx, p); err != nil {
 			return &hold{err: err}
 		}
 	}
@@ -216,27 +209,23 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *runID, stat
 		p.app.Status.BeforeRolloutRuns = p.app.Status.BeforeRolloutRuns[1:]
 		return holdUntilStored(messageRunDeletion.With(state.Pod.Name))
 	}
+	if !outdated { // the ConfigMap may have been deleted, or rejected
+		if err := b.configs.apply(ctx, p); err != nil {
+			return &hold{err: err}
+		}
+	}
 	if isGated(state.Pod) && state.Pod.DeletionTimestamp == nil {
 		if err := b.commands.OpenGate(ctx, state, runGate); err != nil {
 			return &hold{err: err}
 		}
 		return holdWith(messageRun.Note(state.Pod.Name, state.Pod.Namespace))
 	}
-	problem := state.Problem
-	if state.Pod.Status.Phase == corev1.PodPending && state.Pod.Annotations[configAnnotation] == "true" {
-		missing, err := b.keepConfig(ctx, p, state.Pod, outdated)
-		if err != nil {
-			return &hold{err: err}
-		}
-		problem = cmp.Or(problem, missing)
-		state.Unwatched = true // no event of its ConfigMap will come
-	}
-	if outdated && problem != nil {
-		active.Message = messageRunReplaced.With(problem.Message)
+	if outdated && state.Problem != nil {
+		active.Message = messageRunReplaced.With(state.Problem.Message)
 		if err := b.commands.Delete(ctx, state); err != nil {
 			return &hold{err: err}
 		}
 	}
-	summary := runSummary(p.app, state.Pod, problem, outdated)
+	summary := runSummary(p.app, state.Pod, state.Problem, outdated)
 	return &hold{summary: summary, requeueAfter: state.Recheck(state.RequeueAfter)}
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -25,36 +26,11 @@ func namedConfig(name string) corev1.LocalObjectReference {
 	return corev1.LocalObjectReference{Name: name}
 }
 
-func TestRunPodUsesTheConfigMapOfTheRun(t *testing.T) {
-	app := example(withMigration, func(app *v1alpha1.App) {
-		app.Spec.Config = map[string]string{"a.conf": "b"}
-		for _, name := range []string{"web", "other"} {
-			from := &corev1.EnvVarSource{
-				ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: namedConfig(name), Key: "a.conf"},
-			}
-			app.Spec.Env = append(app.Spec.Env, corev1.EnvVar{Name: strings.ToUpper(name), ValueFrom: from})
-			app.Spec.EnvFrom = append(app.Spec.EnvFrom, corev1.EnvFromSource{
-				ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: namedConfig(name)},
-			})
-		}
-	})
-	spec := desiredRunPod(app, nil, runID{"t", "c"}).Spec
-	controllertest.Equal(t, "ConfigMap of the volume", runName, spec.Volumes[0].ConfigMap.Name)
-	container := spec.Containers[0]
-	for i, want := range []string{runName, "other"} {
-		controllertest.Equal(t, "ConfigMap of a variable", want, container.Env[i].ValueFrom.ConfigMapKeyRef.Name)
-		controllertest.Equal(t, "ConfigMap of all variables", want, container.EnvFrom[i].ConfigMapRef.Name)
-	}
-	controllertest.Equal(t, "ConfigMap in the spec of the App", "web", app.Spec.Env[0].ValueFrom.ConfigMapKeyRef.Name)
-}
-
 func TestBeforeRolloutKeepsFilesWhileTheAppWaits(t *testing.T) {
-	files := func(text string) func(*v1alpha1.App) {
-		return func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": text} }
-	}
-	f := rolledOutFixture(t, files("1"))
+	f := rolledOutFixture(t, withFiles("1"))
+	before := f.mounted()
 	f.Change(func(app *v1alpha1.App) {
-		files("2")(app)
+		withFiles("2")(app)
 		app.Spec.EnvFrom = []corev1.EnvFromSource{
 			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: namedConfig("missing")}},
 		}
@@ -63,8 +39,8 @@ func TestBeforeRolloutKeepsFilesWhileTheAppWaits(t *testing.T) {
 	if !strings.HasPrefix(f.ready(), "False DependencyMissing: ") {
 		t.Errorf("the condition is %s", f.ready())
 	}
-	config := kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", "web")
-	controllertest.Equal(t, "files that the Pods mount", map[string]string{"a.conf": "1"}, config.Data)
+	controllertest.Equal(t, "ConfigMap that the Pods mount", before, f.mounted())
+	controllertest.Equal(t, "files that the Pods mount", map[string]string{"a.conf": "1"}, f.files("1").Data)
 }
 
 func TestBeforeRolloutDoesNotStartCommandOfPreviousSpec(t *testing.T) {
@@ -153,48 +129,20 @@ func TestBeforeRolloutDoesNotClaimPodsOfDeletedDeployment(t *testing.T) {
 }
 
 func TestBeforeRolloutCreatesDeletedConfigMapOfPendingPodAgain(t *testing.T) {
-	f := pendingFixture(t)
-	r := f.Reconcile()
-	controllertest.Equal(t, "writes", []string{"create configmaps default/" + runName}, r.Writes)
-	controllertest.Equal(t, "requeue", 30*time.Second, r.Result.RequeueAfter)
-	controllertest.Equal(t, "writes at rest", 0, len(f.Reconcile().Writes))
-	config := kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName)
-	controllertest.Equal(t, "files", map[string]string{"a.conf": "2"}, config.Data)
-}
-
-func TestBeforeRolloutDeletesPendingPodOfPreviousSpecWithoutConfigMap(t *testing.T) {
-	f := pendingFixture(t)
-	f.Change(func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": "3"} })
+	f := newFixture(t, example(withMigration, withFiles("1")))
 	f.reconcile()
-	runs := f.Object().Status.BeforeRolloutRuns
-	controllertest.Equal(t, "runs", 3, len(runs))
-	controllertest.Equal(t, "message of the former run", "The spec changed before the command started: its ConfigMap "+
-		"web-before-rollout was deleted.", runs[1].Message)
-	controllertest.Equal(t, "UID in the status", f.runPod().UID, runs[0].PodUID)
-	config := kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName)
-	controllertest.Equal(t, "files", map[string]string{"a.conf": "3"}, config.Data)
+	f.Remove(f.files("1"))
+	controllertest.Equal(t, "writes", []string{"create configmaps default/" + configName(f.Object())}, f.reconcile())
 }
 
-func TestBeforeRolloutDoesNotTouchRunningPodOfPreviousSpecWithoutConfigMap(t *testing.T) {
-	f := pendingFixture(t)
-	f.Change(image("web:3"))
-	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodRunning })
-	controllertest.Equal(t, "writes", []string{updateStatus}, f.reconcile())
-	controllertest.Equal(t, "whether the Pod exists", true, f.runPod() != nil)
-}
-
-func TestBeforeRolloutLooksForConfigMapThatTheCacheLacks(t *testing.T) {
-	f := pendingFixture(t)
-	f.Reconcile()
-	kindtest.Change(f.Cluster, "default", runName, func(config *corev1.ConfigMap) { config.Labels = nil })
-	for _, change := range []func(*v1alpha1.App){func(*v1alpha1.App) {}, image("web:3")} {
-		f.Change(change)
-		f.Reconcile()
-		r := f.Reconcile()
-		controllertest.Equal(t, "writes", 0, len(r.Writes))
-		controllertest.Equal(t, "requeue", 30*time.Second, r.Result.RequeueAfter)
-	}
-	controllertest.Equal(t, "whether the Pod exists", true, f.runPod() != nil)
+func TestBeforeRolloutDoesNotRunWithoutItsFiles(t *testing.T) {
+	f := newFixture(t, example(withMigration, withFiles("1")))
+	why := apierrors.NewForbidden(corev1.Resource("configmaps"), "web", errors.New("exceeded quota"))
+	f.Journal.FailNext("create", "configmaps", why)
+	controllertest.ErrorContains(t, "exceeded quota", f.Reconcile().Err)
+	controllertest.Equal(t, "whether the command waits for its files", true, isGated(f.runPod()))
+	f.reconcile()
+	controllertest.Equal(t, "whether the command waits for its files", false, isGated(f.runPod()))
 }
 
 func TestBeforeRolloutWatchesPodWithoutOwner(t *testing.T) {
@@ -247,18 +195,4 @@ func TestCrashLoopWhileTemplateIsHeldCostsNoStatusWrites(t *testing.T) {
 // setReady sets the number of ready Pods in the status of the Deployment.
 func (f fixture) setReady(n int32) {
 	f.changeDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas, d.Status.AvailableReplicas = n, n })
-}
-
-// pendingFixture returns an App that was rolled out and then got another template. The Pod of beforeRollout is pending,
-// and somebody has deleted the ConfigMap of this Pod.
-func pendingFixture(t *testing.T) fixture {
-	t.Helper()
-	f := rolledOutFixture(t, func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": "1"} })
-	f.Change(func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": "2"} })
-	f.reconcile() // deletes the Pod of the previous run
-	f.Remove(kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName))
-	f.reconcile()
-	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending })
-	f.Remove(kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName))
-	return f
 }

@@ -122,25 +122,20 @@ func TestBeforeRolloutRunsBeforeTheFirstPods(t *testing.T) {
 }
 
 func TestBeforeRolloutHoldsTheTemplateAlone(t *testing.T) {
-	f := rolledOutFixture(t, func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"mode": "slow"} })
-	f.Change(func(app *v1alpha1.App) {
-		app.Spec.Image, app.Spec.Replicas, app.Spec.Config = "web:2", ptr.To[int32](3), map[string]string{"mode": "fast"}
-	})
-	// until the ConfigMap of the previous Pod is deleted
-	f.reconcile()
-	f.Remove(kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName)) // as the garbage collector does
+	f := rolledOutFixture(t, withFiles("slow"))
+	slow := f.mounted()
+	f.Change(withFiles("fast"))
+	f.Change(func(app *v1alpha1.App) { app.Spec.Image, app.Spec.Replicas = "web:2", ptr.To[int32](3) })
 	f.reconcile()
 	controllertest.Equal(t, "image", "web:1", f.imageOf())
 	controllertest.Equal(t, "replicas", ptr.To[int32](3), f.deployment().Spec.Replicas)
-	controllertest.Equal(t, "files of the running Pods", "slow",
-		kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", "web").Data["mode"])
-	controllertest.Equal(t, "files of the command", "fast",
-		kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", runName).Data["mode"])
+	controllertest.Equal(t, "ConfigMap of the running Pods", slow, f.mounted())
+	controllertest.Equal(t, "files of the running Pods", "slow", f.files("slow").Data["a.conf"])
+	controllertest.Equal(t, "ConfigMap of the command", f.files("fast").Name, f.runPod().Spec.Volumes[0].ConfigMap.Name)
 	f.endRun(0, "")
 	f.reconcile()
 	controllertest.Equal(t, "image after the command", "web:2", f.imageOf())
-	controllertest.Equal(t, "files after the command", "fast",
-		kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", "web").Data["mode"])
+	controllertest.Equal(t, "ConfigMap after the command", f.files("fast").Name, f.mounted())
 }
 
 func TestFailedBeforeRolloutKeepsPreviousPods(t *testing.T) {

@@ -3,7 +3,6 @@ package app
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/ptr"
@@ -36,12 +35,7 @@ const (
 func ownedBy(c kinds.Cluster, before *beforeRollout) []children.Child[*scope] {
 	return []children.Child[*scope]{
 		before,
-		&children.Declaration[*scope, *corev1.ConfigMap]{
-			Resource: c.ConfigMaps(),
-			Hold:     holdsConfig,
-			When:     when(hasConfig),
-			Desired:  by(desiredConfigMap),
-		},
+		before.configs,
 		deploymentOf(c),
 		children.Owns(c.Services(), by(desiredService)),
 		ingressOf(c),
@@ -68,14 +62,6 @@ func ownedBy(c kinds.Cluster, before *beforeRollout) []children.Child[*scope] {
 // Deployment of somebody else. An autoscaler that is not desired is deleted in any case.
 func holdsAutoscaler(p *scope) bool {
 	return isAutoscaled(p.app) && p.applied.deployment == nil && p.observed.deployment == nil
-}
-
-// holdsConfig reports whether the ConfigMap stays as it is, because running Pods mount it and their template must not
-// change. While the Pods lack an object, only an App with beforeRollout keeps its ConfigMap: the command has to succeed
-// before Pods get other files.
-func holdsConfig(p *scope) bool {
-	held := p.hold != nil && (p.observed.unmet == nil || p.app.Spec.BeforeRollout != nil)
-	return held && contentsIn(p.observed.deployment)[ownConfig] != configOf(p.app)
 }
 
 // deploymentOf declares the Deployment.

@@ -53,13 +53,6 @@ func metaOf(app *v1alpha1.App) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: labels}
 }
 
-// hasConfig reports whether the App has a ConfigMap.
-func hasConfig(app *v1alpha1.App) bool { return len(app.Spec.Config) > 0 }
-
-func desiredConfigMap(app *v1alpha1.App) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metaOf(app), Data: app.Spec.Config}
-}
-
 // desiredDeployment returns the Deployment, whose Pods use the given contents of their inputs. It leaves replicas unset
 // if the App has an autoscaler.
 func desiredDeployment(app *v1alpha1.App, used contents) *appsv1.Deployment {
@@ -127,10 +120,7 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 		SecurityContext:          pods.Restricted(),
 	}
 	if hasConfig(app) {
-		container.VolumeMounts = []corev1.VolumeMount{{Name: configVolume, MountPath: configPath, ReadOnly: true}}
-		pod.Volumes = []corev1.Volume{{Name: configVolume, VolumeSource: corev1.VolumeSource{
-			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: app.Name}},
-		}}}
+		mountConfig(app, &pod, &container)
 	}
 	pod.Containers = []corev1.Container{container}
 	return pod

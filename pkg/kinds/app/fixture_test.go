@@ -41,6 +41,22 @@ func withDatabase(app *v1alpha1.App) {
 	app.Spec.DatabaseRef = &v1alpha1.DatabaseReference{Name: "db"}
 }
 
+// fastConfig is the name of the ConfigMap of an App that withAllChildren has changed.
+var fastConfig = configName(example(withAllChildren))
+
+// withFiles returns a change after which an App has a file with this text.
+func withFiles(text string) func(*v1alpha1.App) {
+	return func(app *v1alpha1.App) { app.Spec.Config = map[string]string{"a.conf": text} }
+}
+
+// files returns the stored ConfigMap with this text of a file, or nil.
+func (f fixture) files(text string) *corev1.ConfigMap {
+	return kindtest.Get[*corev1.ConfigMap](f.Cluster, "default", configName(example(withFiles(text))))
+}
+
+// mounted returns the name of the ConfigMap that the template of the stored Deployment mounts.
+func (f fixture) mounted() string { return f.deployment().Spec.Template.Spec.Volumes[0].ConfigMap.Name }
+
 // withAllChildren changes an App so that it has all children, and refers to the Database db.
 func withAllChildren(app *v1alpha1.App) {
 	withDatabase(app)

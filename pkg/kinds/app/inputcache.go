@@ -101,9 +101,6 @@ func (c *inputCache) find(app *v1alpha1.App) (found versions, missing []string, 
 // in the annotation of the Deployment.
 func (c *inputCache) read(ctx context.Context, app *v1alpha1.App, found versions, last contents) (contents, error) {
 	all := contents{}
-	if config := configOf(app); config != (content{}) {
-		all[ownConfig] = config
-	}
 	for _, in := range inputsOf(app) {
 		key := in.String()
 		now, err := c.contentOf(ctx, in, app.Namespace, found[key], last[key])

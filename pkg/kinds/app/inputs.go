@@ -22,8 +22,6 @@ const (
 	inputsAnnotation = "windlass.dev/inputs"
 	// digestAnnotation on the Pod template is a digest of the contents of all inputs. A change replaces the Pods.
 	digestAnnotation = "windlass.dev/inputs-digest"
-	// ownConfig is the key of spec.config in contents.
-	ownConfig = "config"
 )
 
 // input is a Secret or ConfigMap that the Pods of an App use.
@@ -46,9 +44,6 @@ const (
 func inputsOf(app *v1alpha1.App) []input {
 	found := map[string]input{}
 	add := func(kind, name string, optional *bool) {
-		if kind == kindConfigMap && name == app.Name && hasConfig(app) {
-			return // the App's own ConfigMap, whose key in contents is ownConfig
-		}
 		in := input{kind, name, optional != nil && *optional}
 		if before, ok := found[in.String()]; ok {
 			in.optional = in.optional && before.optional
@@ -80,13 +75,13 @@ func inputsOf(app *v1alpha1.App) []input {
 
 // content identifies the data of an input.
 type content struct {
-	// Version identifies the version of the input in which the operator first read this data. It is empty for spec.config.
+	// Version identifies the version of the input in which the operator first read this data.
 	Version string `json:"version,omitempty"`
 	// Digest is a digest of the data.
 	Digest string `json:"digest"`
 }
 
-// contents maps the key of each input (input.String) to its content. The key ownConfig has the content of spec.config.
+// contents maps the key of each input (input.String) to its content.
 type contents map[string]content
 
 // contentsIn returns the contents in inputsAnnotation of a Deployment. It returns nil for an invalid annotation, so
@@ -140,12 +135,4 @@ func digestOf[V string | []byte](object metav1.Object, data map[string]V) string
 		hash.Write(sum[:])
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:digestLength]
-}
-
-// configOf returns the content of spec.config, or the zero value if spec.config is empty.
-func configOf(app *v1alpha1.App) (c content) {
-	if hasConfig(app) {
-		c.Digest = digestOf(app, app.Spec.Config)
-	}
-	return c
 }

@@ -6,7 +6,7 @@
 //     inputs.go, inputcache.go, database.go, autoscaler.go).
 //  2. It runs the command of spec.beforeRollout (beforerollout.go). Until the command has succeeded, a hold (hold.go)
 //     keeps the previous Pod template.
-//  3. It applies the children (children.go, desired.go, template.go).
+//  3. It applies the children (children.go, desired.go, config.go, template.go).
 //  4. It sets the status (status.go, pods.go).
 //
 // Users (users.go) tells the controllers of databases which Apps use a previous content of a connection Secret.
@@ -17,7 +17,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -65,10 +64,11 @@ func declare(
 	if err != nil {
 		return kind, err
 	}
-	before := &beforeRollout{
-		commands: commands, configMaps: c.Kube.CoreV1(), clock: r.Clock,
-		configs: children.CacheOf[*corev1.ConfigMap](c.ConfigMaps().Informer.GetIndexer()),
+	configs, err := newConfigMaps(c, r.Clock)
+	if err != nil {
+		return kind, err
 	}
+	before := &beforeRollout{commands: commands, configs: configs, clock: r.Clock}
 	reconciler := &reconciler{
 		kube: c.Kube, inputs: inputs, databases: dbs, beforeRollout: before, pods: cached, clock: r.Clock, events: r.Events,
 		deployments: children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetIndexer()),

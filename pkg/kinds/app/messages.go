@@ -40,8 +40,8 @@ var (
 		"HorizontalPodAutoscaler {autoscaler} scales Deployment {app}. The operator leaves the number of Pods to it, and "+
 			"spec.replicas of App {app} has no effect.{advice}",
 		"Nothing to do, or follow the advice of the message.")
-	messageScaleApp = Messages.Declare("", " To let {scaler} scale the App instead, first set spec.replicas of the App to "+
-		"the number of Pods of the Deployment, so that no Pod ends. Then set spec.scaleTargetRef of {scaler} to {target}.",
+	messageScaleApp = Messages.Declare("", " To let {scaler} scale the App instead, first set spec.replicas of the App "+
+		"to the number of Pods of the Deployment, so that no Pod ends. Then set spec.scaleTargetRef of {scaler} to {target}.",
 		"Set spec.replicas of the App to the number of Pods, and then the target to the App.")
 	messageInactive = Messages.Declare("", " HorizontalPodAutoscaler {autoscaler} has not been able to scale the App "+
 		"since {time}, for the reason {reason}. See `kubectl describe hpa -n {namespace} {autoscaler}`. It needs the CPU "+
@@ -63,9 +63,6 @@ var (
 	messageRunDeletion = Messages.Declare(reasonRun, "Pod {pod} of the previous run of beforeRollout is being deleted. "+
 		"After the deletion, beforeRollout runs for the new Pod template.",
 		"Wait. If the deletion takes long, look at the node and the finalizers of the Pod.")
-	messageRunGarbage = Messages.Declare(reasonRun, "ConfigMap {config} of the previous run of beforeRollout is being "+
-		"deleted. After the deletion, beforeRollout runs for the new Pod template.",
-		"Wait for the garbage collector.")
 	messageRunEnded = Messages.Declare(reasonRun, "The command of beforeRollout has ended. The operator stores the "+
 		"result, and then continues.", "Wait.")
 	// The reason of messageRunNotStarting is the reason of the problem.
@@ -84,6 +81,4 @@ var (
 			"variable in env.")
 	messageRunReplaced = Messages.Declare("", "The spec changed before the command started: {problem}.",
 		"Nothing to do. If you apply the previous spec again, also change beforeRollout.args or a variable in env.")
-	messageRunConfigMissing = Messages.Declare("ConfigMapMissing", "its ConfigMap {config} was deleted",
-		"Nothing to do: the operator deletes the Pod, because the spec has changed since.")
 )
