@@ -126,9 +126,12 @@ func (r *planRunner) compareFresh(t *testing.T, s *scenario, ref reference) []st
 	if len(o.violations) > 0 {
 		return o.violations
 	}
-	// The operator never removes extensions, and a Platform keeps the results of the commands of a Removed component.
-	kept := cmpopts.IgnoreMapEntries(func(name string, _ any) bool {
-		return strings.HasPrefix(name, "sql/extension/") || name == "runs"
+	// The operator never removes extensions, a Platform keeps the results of the commands of a Removed component, and an
+	// App keeps ConfigMaps with previous files.
+	kept := cmpopts.IgnoreMapEntries(func(name string, value any) bool {
+		config, _ := value.(map[string]any)
+		previous := config["immutable"] == true && o.final[name] == nil
+		return strings.HasPrefix(name, "sql/extension/") || name == "runs" || previous
 	})
 	if diff := cmp.Diff(ref.applyMask(o.final), ref.final, kept); diff != "" {
 		return []string{

@@ -290,8 +290,14 @@ func TestEnsureRestoresDataAndDoesNotRecordIt(t *testing.T) {
 	}
 }
 
+// TestEnsureLeavesDataOfImmutableConfigMap uses a policy that changes a label, and a cache without data.
 func TestEnsureLeavesDataOfImmutableConfigMap(t *testing.T) {
 	kube := fake.NewClientset()
+	kube.PrependReactor("create", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		config := action.(clienttesting.CreateAction).GetObject().(*corev1.ConfigMap)
+		config.UID, config.ResourceVersion, config.Labels["crew"] = "child-uid", "7", "five"
+		return false, nil, nil
+	})
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	configs := children.Type[*corev1.ConfigMap]{
 		Resource: children.Resource[*corev1.ConfigMap]{
@@ -301,14 +307,14 @@ func TestEnsureLeavesDataOfImmutableConfigMap(t *testing.T) {
 		Cache: children.CacheOf[*corev1.ConfigMap](indexer), Tracker: controller.NewTracker(),
 	}
 	wanted := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat"}, Immutable: ptr.To(true),
-		Data: map[string]string{"a": "1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "port", Name: "boat", Labels: map[string]string{"crew": "one"}},
+		Immutable:  ptr.To(true), Data: map[string]string{"a": "1"},
 	}
 	live, err := configs.Ensure(t.Context(), owner(), wanted, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	live.UID, live.ResourceVersion, live.Data = "child-uid", "7", nil // as in the cache
+	live.Data = nil // as in the cache
 	controllertest.Load(t, indexer, live)
 	kube.ClearActions()
 	if _, err := configs.Ensure(t.Context(), owner(), wanted, nil); err != nil {

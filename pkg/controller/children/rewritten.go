@@ -70,6 +70,7 @@ func member(field, name string) string {
 // noteRewrite compares the response to a write with the desired state. If the API server has kept another value of a
 // desired field, for example because of a mutating policy, noteRewrite remembers both values, and records a warning.
 func (t *Type[T]) noteRewrite(owner Owner, w desiredState[T], returned T) {
+	w.object, returned = withoutFixedData(w.object, returned)
 	c, err := t.change(w, returned, t.first())
 	if err != nil || c == nil {
 		t.Tracker.ForgetRewrite(owner.key(), t.describe(returned))

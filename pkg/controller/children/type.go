@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/controller"
 )
@@ -203,7 +201,7 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 		return live, controller.Stalled(controller.WithReason(why.Reason, err), exceededRecheck)
 	}
 	want = t.owned(owner, want)
-	keepImmutable(want, live)
+	want, live = withoutFixedData(want, live)
 	if t.Keep != nil {
 		t.Keep(want, live)
 	}
@@ -233,16 +231,6 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 		t.noteRewrite(owner, w, updated)
 	}
 	return updated, err
-}
-
-// keepImmutable copies the data of an immutable ConfigMap from live to want, because nothing can change it, and because
-// caches lack it. Therefore a kind needs an immutable ConfigMap for each content, with its digest in the name.
-func keepImmutable(want, live Object) {
-	config, ok := live.(*corev1.ConfigMap)
-	if ok && ptr.Deref(config.Immutable, false) {
-		desired := want.(*corev1.ConfigMap)
-		desired.Data, desired.BinaryData = config.Data, config.BinaryData
-	}
 }
 
 // apply writes a change. While the API server rejects the result as invalid, apply tries the next merge, because the
