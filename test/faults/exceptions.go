@@ -21,6 +21,16 @@ var nondeterministicFields = regexp.MustCompile(strings.Join([]string{
 	`^pods/[^.]+\.spec\.(volumes|containers\[0\]\.volumeMounts)\[0\]\.name$`, // the volume of the service account's token
 }, "|"))
 
+// isMounted reports whether a Deployment mounts a ConfigMap at the end.
+func (ref reference) isMounted(config string) bool {
+	for name, object := range ref.final {
+		if strings.HasPrefix(name, "deployments/") && strings.Contains(fmt.Sprint(object), config) {
+			return true
+		}
+	}
+	return false
+}
+
 // exemptObjects returns the objects and fields whose final state may differ from the reference: either the operator
 // deliberately does not undo the fault, or the fault hides how a command ended. For example, users may delete or change
 // the Pod of a command that has ended, like the Pod of a finished Job.
@@ -29,6 +39,9 @@ func (ref reference) exemptObjects(p plan) map[string]bool {
 	if p.scenario == "rollout-interrupted" && affected == "deployments/shop" {
 		// The command of the newest template has failed, and the previous template is lost with its Deployment.
 		return map[string]bool{affected: true, "apps/shop": true, "services/shop": true, "poddisruptionbudgets/shop": true}
+	}
+	if config, ok := strings.CutPrefix(affected, "configmaps/"); ok && !ref.isMounted(config) {
+		return map[string]bool{affected: true} // it has previous files, so that the operator does not restore it
 	}
 	if slices.Contains(podLosses, p.fault) { // the invariant of the scenario checks the rest
 		return ref.withDependents("ats/task", "pods/task-pod", "apps/shop", "pods/"+runPodName)
