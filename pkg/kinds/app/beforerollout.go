@@ -148,7 +148,7 @@ func (b *beforeRollout) releaseEnded(ctx context.Context, p *scope, state runonc
 // settle sets in the status how a command ended, or releases its Pod, if prepare has not called proceed: the Pods lack
 // an object, or the Deployment belongs to somebody else.
 func (b *beforeRollout) settle(ctx context.Context, p *scope) error {
-	if p.observed.unmet == nil && !p.observed.foreign {
+	if p.observed.allowsRun() {
 		return nil
 	}
 	state, err := b.commands.Observe(ctx, p.app)

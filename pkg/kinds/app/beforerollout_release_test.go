@@ -46,12 +46,27 @@ func TestDeletedPodOfBeforeRolloutFailsTheRun(t *testing.T) {
 }
 
 func TestBeforeRolloutIsReleasedWhileTheAppWaits(t *testing.T) {
-	f := runningFixture(t)
-	f.Change(readsMissingSecret)
-	f.endRun(1, "")
-	f.reconcile()
-	controllertest.Equal(t, "phase of the run", v1alpha1.BeforeRolloutFailed, f.Object().Status.BeforeRolloutRuns[0].Phase)
-	controllertest.Equal(t, "finalizers", 0, len(f.runPod().Finalizers))
+	for name, running := range map[string]func(*testing.T) fixture{
+		"an App with a Deployment": runningFixture,
+		"an App without a Deployment": func(t *testing.T) fixture {
+			f := newFixture(t, example(withMigration))
+			f.reconcile()
+			return f
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := running(t)
+			f.Change(readsMissingSecret)
+			f.endRun(1, "")
+			f.reconcile()
+			run := f.Object().Status.BeforeRolloutRuns[0]
+			controllertest.Equal(t, "phase of the run", v1alpha1.BeforeRolloutFailed, run.Phase)
+			controllertest.Equal(t, "finalizers", 0, len(f.runPod().Finalizers))
+			if !strings.HasPrefix(f.ready(), "False DependencyMissing: ") {
+				t.Errorf("the condition is %s", f.ready())
+			}
+		})
+	}
 }
 
 // readsMissingSecret makes an App wait for a Secret.

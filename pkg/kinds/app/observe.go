@@ -27,6 +27,9 @@ type observed struct {
 	autoscaler *autoscalingv2.HorizontalPodAutoscaler
 }
 
+// allowsRun reports whether beforeRollout may run: the Pods lack no object, and the name of the Deployment is not taken.
+func (o *observed) allowsRun() bool { return o.unmet == nil && !o.foreign }
+
 // missingRecheck is how often an App is reconciled while an object that its spec names is missing, in case the event of
 // its creation is lost.
 const missingRecheck = 5 * time.Second

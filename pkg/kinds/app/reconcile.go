@@ -31,7 +31,8 @@ type scope struct {
 	app *v1alpha1.App
 	// observed is the state that prepare has read.
 	observed observed
-	// hold says why the Pod template must not change, or is nil. prepare sets it.
+	// hold says why the Pod template must not change, or is nil. prepare sets it. If hold is set while the children are
+	// applied, observed.deployment is set too, and belongs to the App: otherwise prepare returns the hold.
 	hold *hold
 	// applied has the results of applying the children.
 	applied applied
@@ -40,7 +41,8 @@ type scope struct {
 }
 
 // prepare reads the state that the children depend on, and takes the next step of beforeRollout. If the Pod template
-// must not change and the App has no Deployment, prepare returns the hold as its error, so that no child is applied.
+// must not change and the App has no Deployment, prepare returns the hold as its error, so that no child is applied. In
+// this case, prepare itself calls settle, which is otherwise a child.
 func (r *reconciler) prepare(ctx context.Context, p *scope) (err error) {
 	setAddress(p.app)
 	if p.observed, err = r.observe(ctx, p); err != nil {
@@ -48,13 +50,16 @@ func (r *reconciler) prepare(ctx context.Context, p *scope) (err error) {
 	}
 	o := &p.observed
 	switch {
+	case o.allowsRun():
+		p.hold = r.beforeRollout.proceed(ctx, p)
 	case o.unmet != nil:
 		p.hold = &hold{err: o.unmet}
-	case o.foreign: // no command runs, and the Deployment child reports the conflict of names
-	default:
-		p.hold = r.beforeRollout.proceed(ctx, p)
+	default: // the Deployment is foreign, and the Deployment child reports the conflict of names
 	}
 	if p.hold != nil && o.deployment == nil {
+		if err := r.beforeRollout.settle(ctx, p); err != nil {
+			return err
+		}
 		return p.hold
 	}
 	if p.hold != nil && o.unmet == nil {
