@@ -76,12 +76,11 @@ func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 
 // setStatus sets the status, and returns the error of the reconcile.
 func (r *reconciler) setStatus(p *scope, err error) error {
+	r.recordEvents(p) // which compares with the stored digest, and not with the new one
 	status, d := &p.app.Status, p.applied.deployment
 	if d != nil && p.hold == nil {
 		status.TemplateDigest = d.Spec.Template.Annotations[templateAnnotation]
 	}
-	// The Events need the new digest.
-	r.recordEvents(p)
 	if err == nil && d == nil { // another client deleted the Deployment
 		err = controller.ErrDeletionNotObserved
 	}

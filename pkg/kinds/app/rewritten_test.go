@@ -51,3 +51,29 @@ func TestImageThatPolicyChangesIsWrittenOnce(t *testing.T) {
 	controllertest.Equal(t, "warnings about another image", nil, events)
 	controllertest.Equal(t, "image", "mir:2", f.imageOf())
 }
+
+// TestTemplateThatPolicyKeepsIsNotReportedAsReverted has a policy that keeps the template of `kubectl rollout undo`,
+// with the annotation of this template.
+func TestTemplateThatPolicyKeepsIsNotReportedAsReverted(t *testing.T) {
+	f := readyFixture(t)
+	previous := recorded(t, desiredDeployment(example(image("web:0")), nil))
+	restore := strings.NewReplacer(`"web:1"`, `"web:0"`, // not in the record, whose quotes are escaped
+		`"`+f.Object().Status.TemplateDigest+`"`, `"`+previous.Spec.Template.Annotations[templateAnnotation]+`"`)
+	f.Kube.PrependReactor("patch", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		patch := action.(clienttesting.PatchAction).GetPatch()
+		copy(patch, restore.Replace(string(patch)))
+		return false, nil, nil
+	})
+	f.changeDeployment(func(d *appsv1.Deployment) {
+		d.Spec.Template, d.Annotations = previous.Spec.Template, previous.Annotations
+	})
+	for range 3 {
+		for _, event := range f.Reconcile().Events {
+			if strings.HasPrefix(event, "Warning TemplateReverted") {
+				t.Errorf("the event is %q", event)
+			}
+		}
+		controllertest.Equal(t, "image", "web:0", f.imageOf())
+		f.rollOut()
+	}
+}
