@@ -192,6 +192,16 @@ func TestCrashLoopWhileTemplateIsHeldCostsNoStatusWrites(t *testing.T) {
 	}
 }
 
+func TestAppIsReconciledWhenCrashedPodHasSettledWhileTemplateIsHeld(t *testing.T) {
+	f := rolledOutFixture(t)
+	f.Change(image("web:2"))
+	f.reconcile()
+	f.endRun(3, "")
+	f.reconcile()
+	f.Store(podOf(f.deployment(), "web-1-a", container(f.runs(), crashed("no database"), 3)))
+	controllertest.Equal(t, "requeue", 30*time.Second, f.Reconcile().Result.RequeueAfter)
+}
+
 // setReady sets the number of ready Pods in the status of the Deployment.
 func (f fixture) setReady(n int32) {
 	f.changeDeployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas, d.Status.AvailableReplicas = n, n })

@@ -74,7 +74,7 @@ func setFromHold(p *scope) error {
 	if h.err != nil {
 		return setBlocked(p.app, p.observed.unmet == nil, h.err)
 	}
-	p.requeueAfter = h.requeueAfter
+	p.requeueAfter = pods.Earliest(p.requeueAfter, h.requeueAfter)
 	p.app.Status.Phase = phaseOf(h.summary)
 	h.summary.SetOn(p.app)
 	return nil
