@@ -51,8 +51,8 @@ func (r *reconciler) findAutoscaler(
 }
 
 // mayBeScaled reports whether somebody else may scale d, the Deployment of an App, which may be nil. Either the
-// operator did not set the number of replicas, or the live number differs from the number that the operator set.
-// mayBeScaled returns false for an App with 0 replicas, which has no Pods whatever others set.
+// operator did not set the number of replicas, or the live number differs from the number that the operator set and the
+// spec still has. mayBeScaled returns false for an App with 0 replicas, which has no Pods whatever others set.
 func mayBeScaled(app *v1alpha1.App, d *appsv1.Deployment) bool {
 	if isAutoscaled(app) || d == nil {
 		return false

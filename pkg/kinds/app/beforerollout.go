@@ -49,7 +49,7 @@ func (b *beforeRollout) proceed(ctx context.Context, p *scope) *hold {
 		state, err = b.commands.Live(ctx, p.app) // the cache may be outdated
 	}
 	if err == nil && nextStep(p.app, wanted, state) == stepCreate {
-		state, err = b.create(ctx, p, *wanted)
+		state, err = b.create(ctx, p, *wanted) // the cache may have lacked another Pod, so act decides again
 	}
 	if err == nil {
 		state, err = b.releaseEnded(ctx, p, state)
@@ -67,7 +67,7 @@ const (
 	stepRollOut  step = iota // roll out the template
 	stepCreate               // create the Pod of the wanted run
 	stepStore                // add the Pod to the status
-	stepWatch                // update the newest run in the status from its Pod
+	stepAdvance              // open the gate of the newest run in the status, follow its Pod, and set how it ended
 	stepRemove               // delete the Pod, which does not run
 	stepFail                 // report that the wanted run has failed
 	stepConflict             // report the Pod of somebody else
@@ -76,27 +76,27 @@ const (
 // nextStep returns the next step of an App. wanted is the run that has to succeed before the template is rolled out, or
 // nil.
 func nextStep(app *v1alpha1.App, wanted *runID, state runonce.State) step {
-	pod := state.Pod
-	if !state.Own {
-		pod = nil // no step changes the Pod of somebody else
-	}
+	pod, own := state.Pod, state.Own // no step changes the Pod of somebody else
+	recorded := runOfPod(app, state) != nil
+	gated := own && isGated(pod)
+	failed := wanted != nil && runWithID(app, *wanted) != nil // a run that succeeded is not wanted
+	usable := gated && pod.DeletionTimestamp == nil && wanted != nil && runIDIn(pod) == *wanted && !failed
 	switch {
-	case activeRun(app) != nil:
-		return stepWatch
-	case pod != nil && runOfPod(app, state) == nil && !isGated(pod): // somebody else has removed the gate
+	case activeRun(app) != nil: // no other step until the run has ended
+		return stepAdvance
+	case own && !recorded && !gated: // somebody else has removed the gate, and the command may have run
 		return stepStore
-	case pod != nil && isGated(pod) && wanted != nil && runIDIn(pod) == *wanted &&
-		runWithID(app, *wanted) == nil && pod.DeletionTimestamp == nil:
+	case usable: // the Pod was created for the wanted run
 		return stepStore
-	case pod != nil && (isGated(pod) || app.Spec.BeforeRollout == nil):
+	case gated, own && app.Spec.BeforeRollout == nil: // nothing needs the Pod
 		return stepRemove
 	case wanted == nil:
 		return stepRollOut
-	case runWithID(app, *wanted) != nil: // a run that succeeded is not wanted
+	case failed: // the Pod stays, so that a user can read its log
 		return stepFail
-	case pod != nil: // the Pod of the previous run, which has ended
+	case own: // the Pod of the previous run, which has ended
 		return stepRemove
-	case state.Pod != nil:
+	case pod != nil:
 		return stepConflict
 	}
 	return stepCreate
@@ -108,8 +108,8 @@ func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *runID, state 
 	switch nextStep(p.app, wanted, state) {
 	case stepRollOut:
 		return nil
-	case stepWatch:
-		return b.watch(ctx, p, wanted, state)
+	case stepAdvance:
+		return b.advance(ctx, p, wanted, state)
 	case stepStore:
 		return b.storeRun(ctx, p, state.Pod)
 	case stepRemove:
@@ -126,17 +126,21 @@ func (b *beforeRollout) act(ctx context.Context, p *scope, wanted *runID, state 
 		return waiting
 	case stepFail:
 		return &hold{summary: failureSummary(p, *wanted)}
-	default: // stepConflict
+	case stepConflict:
 		return &hold{err: p.Taken("Pod", state.Pod)}
+	default: // stepCreate, which proceed has taken
+		return &hold{err: controller.ErrDeletionNotObserved}
 	}
 }
 
-// releaseEnded releases a Pod after the status says how its command ended, a Pod that is deleted before its command has
-// run, and a Pod that does not belong to the App. It returns the state of the Pod after that.
+// releaseEnded releases a Pod, so that it can be deleted, after the status says how its command ended. It also releases
+// a Pod that is deleted before its command has run, and a Pod that does not belong to the App. It returns the state of
+// the Pod after that.
 func (b *beforeRollout) releaseEnded(ctx context.Context, p *scope, state runonce.State) (runonce.State, error) {
 	run := runOfPod(p.app, state)
+	running := run != nil && run.Phase == v1alpha1.BeforeRolloutRunning
 	switch {
-	case state.Pod == nil, run != nil && run.Phase == v1alpha1.BeforeRolloutRunning:
+	case state.Pod == nil, running: // keep
 	case run == nil && !state.Own:
 		return state, b.commands.ReleaseUnowned(ctx, state)
 	case run != nil, isGated(state.Pod) && state.Pod.DeletionTimestamp != nil:
@@ -186,9 +190,10 @@ func (b *beforeRollout) storeRun(ctx context.Context, p *scope, pod *corev1.Pod)
 	return holdUntilStored(messageRun.With(pod.Name, pod.Namespace))
 }
 
-// watch updates the newest run in the status from its Pod. It also removes the scheduling gate of a Pod whose
-// UID is in the stored status.
-func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *runID, state runonce.State) *hold {
+// advance updates the newest run in the status from its Pod. It also removes the scheduling gate of a Pod whose UID is
+// in the stored status. Before, it restores labels, finalizer and ConfigMap that others have removed. If the run is not
+// the wanted one, advance does not remove the gate but forgets the run, and deletes a Pod that does not start.
+func (b *beforeRollout) advance(ctx context.Context, p *scope, wanted *runID, state runonce.State) *hold {
 	active := activeRun(p.app)
 	if runOfPod(p.app, state) != active {
 		// The command may have run, so it does not run again.
@@ -221,6 +226,7 @@ func (b *beforeRollout) watch(ctx context.Context, p *scope, wanted *runID, stat
 		return holdWith(messageRun.Note(state.Pod.Name, state.Pod.Namespace))
 	}
 	if outdated && state.Problem != nil {
+		// setEnd keeps this message when the deletion has ended the run.
 		active.Message = messageRunReplaced.With(state.Problem.Message)
 		if err := b.commands.Delete(ctx, state); err != nil {
 			return &hold{err: err}

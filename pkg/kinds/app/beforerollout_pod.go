@@ -34,7 +34,7 @@ type runID struct {
 
 // runIDIn returns the runID in the annotations of a Pod.
 func runIDIn(pod *corev1.Pod) runID {
-	return runID{template: pod.Annotations[templateAnnotation], command: pod.Annotations[commandAnnotation]}
+	return runID{template: pod.Annotations[templateDigestAnnotation], command: pod.Annotations[commandAnnotation]}
 }
 
 // commandDigest returns a digest of spec.beforeRollout, which is not nil.
@@ -58,7 +58,7 @@ func desiredRunPod(app *v1alpha1.App, used contents, wanted runID) *corev1.Pod {
 			Name:            runPodName(app),
 			Finalizers:      []string{pods.TrackingFinalizer},
 			Labels:          runLabels(app),
-			Annotations:     map[string]string{templateAnnotation: wanted.template, commandAnnotation: wanted.command},
+			Annotations:     map[string]string{templateDigestAnnotation: wanted.template, commandAnnotation: wanted.command},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(app, groupVersionKind)},
 		},
 		Spec: template.Spec,

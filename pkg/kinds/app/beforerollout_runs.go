@@ -43,7 +43,7 @@ func mayRollOut(app *v1alpha1.App, digest string) bool {
 }
 
 // templateToKeep returns the Pod template that the operator applied last. It returns nil if the record does not have
-// this template, or if mayRollOut is false for the template.
+// this template, or if mayRollOut is false for the template: users can edit the record, and the status may be lost.
 func templateToKeep(app *v1alpha1.App, live *appsv1.Deployment) *corev1.PodTemplateSpec {
 	last, known := pods.LastTemplate(live)
 	if !known || !mayRollOut(app, digestOfTemplate(last)) {
@@ -56,7 +56,7 @@ func templateToKeep(app *v1alpha1.App, live *appsv1.Deployment) *corev1.PodTempl
 func lastDigest(live *appsv1.Deployment) string {
 	last, known := pods.LastTemplate(live)
 	if !known {
-		return live.Spec.Template.Annotations[templateAnnotation]
+		return live.Spec.Template.Annotations[templateDigestAnnotation]
 	}
 	return digestOfTemplate(last)
 }
@@ -100,7 +100,7 @@ const (
 	maxImage = 256
 )
 
-// addRun adds the run of a Pod to the status.
+// addRun adds the run of a Pod to the status. Users can edit the annotations of a Pod, so addRun limits their size.
 func addRun(app *v1alpha1.App, pod *corev1.Pod) {
 	id, started := runIDIn(pod), pod.CreationTimestamp
 	added := v1alpha1.BeforeRolloutRun{
@@ -136,7 +136,7 @@ func finishRun(p *scope, wanted *runID, end *runonce.Ending) *hold {
 	setEnd(p.app, end)
 	if !end.Succeeded && wanted != nil && *wanted == runIDOf(&p.app.Status.BeforeRolloutRuns[0]) {
 		// The next reconcile, which has the stored status, releases the Pod.
-		return &hold{summary: failureSummary(p, *wanted), requeueAfter: controller.Continue().RequeueAfter}
+		return &hold{summary: failureSummary(p, *wanted), requeueAfter: controller.Soon}
 	}
 	return holdUntilStored(messageRunEnded.With())
 }
@@ -153,10 +153,11 @@ func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, outda
 	if outdated {
 		note = messageOutdatedRun.Note(pod.Name, pod.Namespace)
 	}
-	return holdWith(note).summary
+	return controller.Summary{State: controller.StateProgressing, Note: note}
 }
 
-// failureSummary returns the summary of an App whose wanted run has failed.
+// failureSummary returns the summary of an App whose wanted run has failed. The message of a run may end with LogWords
+// and the last line of the log. The summary ends with them, too.
 func failureSummary(p *scope, wanted runID) controller.Summary {
 	cause, log, logged := strings.Cut(runWithID(p.app, wanted).Message, " "+pods.LogWords)
 	former := ""

@@ -75,6 +75,7 @@ func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 			if p.observed.autoscaler != nil {
 				desired.Spec.Replicas = nil
 			}
+			// The other fields still change. If the hold has no template, Hold keeps the whole Deployment as it is.
 			if p.hold != nil {
 				holdTemplate(desired, p.observed.deployment, p.hold.template)
 			}
@@ -87,11 +88,10 @@ func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 		},
 		Keep: func(p *scope, desired, live *appsv1.Deployment) {
 			keepTemplate(p.app, desired, live)
-			p.applied.drifted = nil
 			if hasTemplateDrift(p.app.Status.TemplateDigest, desired, live) {
 				p.applied.drifted = desired
 			}
-			// An autoscaler does not scale up from 0 replicas. The decision depends on live and not on p.observed,
+			// An autoscaler does not scale up from 0 replicas. The live number counts, and not that of p.observed.deployment,
 			// because the autoscaler may have set the number after prepare read the Deployment.
 			toZero := p.observed.autoscaler != nil && scalesToZero(p.observed.autoscaler)
 			if desired.Spec.Replicas == nil && !toZero && ptr.Deref(live.Spec.Replicas, 1) == 0 {

@@ -55,8 +55,8 @@ func databaseOf(app *v1alpha1.App) (kind, name string) {
 	return cmp.Or(app.Spec.DatabaseRef.Kind, kindDatabase), app.Spec.DatabaseRef.Name
 }
 
-// Watches returns the References to the databases.
-func (d *databases) Watches() (all []controller.Reference) {
+// References returns the References to the databases.
+func (d *databases) References() (all []controller.Reference) {
 	for kind, informer := range d.informers {
 		all = append(all,
 			controller.Reference{Informer: informer, Optional: true, Referrers: func(obj metav1.Object) []controller.Key {
@@ -99,7 +99,7 @@ func (d *databases) check(app *v1alpha1.App, inputs versions, deployed bool) err
 	switch {
 	case found == nil && d.get(app) == nil && d.synced(kind):
 		return messageNoDatabase.Wait(missingRecheck, kind, name)
-	case owner == nil:
+	case owner == nil: // the Secret is missing, which observe reports, or no Windlass object controls it
 		return nil
 	case owner.Kind != kind || owner.Name != name:
 		return controller.Stalled(messageOtherDatabase.Error(secret.name, owner.Kind, owner.Name, kind, name), 0)

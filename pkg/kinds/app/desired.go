@@ -62,10 +62,7 @@ func desiredDeployment(app *v1alpha1.App, used contents) *appsv1.Deployment {
 			Replicas: app.Spec.Replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: selectorOf(app)},
 			Strategy: desiredStrategy(),
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: selectorOf(app)},
-				Spec:       desiredPod(app),
-			},
+			Template: corev1.PodTemplateSpec{Spec: desiredPod(app)}, // setOperatorFields sets its labels
 		},
 	}
 	if isAutoscaled(app) {
@@ -76,7 +73,7 @@ func desiredDeployment(app *v1alpha1.App, used contents) *appsv1.Deployment {
 	}
 	if len(used) > 0 {
 		d.Annotations = map[string]string{inputsAnnotation: used.String()}
-		d.Spec.Template.Annotations = map[string]string{digestAnnotation: used.digest()}
+		d.Spec.Template.Annotations = map[string]string{inputsDigestAnnotation: used.digest()}
 	}
 	setOperatorFields(app, &d.Spec.Template)
 	return d

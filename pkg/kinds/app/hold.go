@@ -9,7 +9,17 @@ import (
 )
 
 // hold says why the Pod template of an App must not change now, and what the status reports until it may change. A hold
-// is also an error: prepare returns it, so that no child is applied.
+// is also an error: if the App has no Deployment, prepare returns the hold, so that no child is applied.
+//
+//	who creates it  why                                             which fields       what the status reports
+//	prepare         the Pods lack an object                         err                err
+//	proceed         a request failed, or the Pod's name is taken    err                err
+//	proceed         the command runs or has failed                  summary            summary
+//	proceed         a run was added to the status, or ended         err, untilStored   err, and no error of a child
+//
+// While beforeRollout holds the template, prepare adds the field template: then the Deployment changes except for its
+// template. Without template, for example while an object is missing, the Deployment does not change at all. The other
+// children, such as the ConfigMap with new files, are applied.
 type hold struct {
 	// err is the error of the reconcile. If it is nil, the status shows summary.
 	err     error
@@ -19,8 +29,8 @@ type hold struct {
 	// untilStored is true if the status must be stored before anything else. The status then omits errors of children. The
 	// next reconcile, which follows at once, reports these errors.
 	untilStored bool
-	// template is the Pod template that the Deployment keeps. prepare sets it while beforeRollout runs. If template is
-	// nil, the whole Deployment stays as it is.
+	// template is the Pod template that the Deployment keeps: see templateToKeep. If template is nil, the whole
+	// Deployment stays as it is.
 	template *corev1.PodTemplateSpec
 }
 

@@ -64,8 +64,8 @@ func inputKeys(app *v1alpha1.App) (keys []string) {
 // indexKey returns the key of an object in the indexes of Apps.
 func indexKey(kind, namespace, name string) string { return namespace + "/" + kind + "/" + name }
 
-// Watches returns the References to the Secrets and ConfigMaps.
-func (c *inputCache) Watches() (all []controller.Reference) {
+// References returns the References to the Secrets and ConfigMaps.
+func (c *inputCache) References() (all []controller.Reference) {
 	for kind, named := range c.inputs {
 		referrers := func(obj metav1.Object) []controller.Key {
 			return c.apps.Find(indexKey(kind, obj.GetNamespace(), obj.GetName()))
@@ -82,7 +82,7 @@ func (c *inputCache) Watches() (all []controller.Reference) {
 type versions map[string]controller.Versioned
 
 // find returns the cached versions of the inputs of an App, and the required inputs that are missing.
-func (c *inputCache) find(app *v1alpha1.App) (found versions, missing []string, err error) {
+func (c *inputCache) find(app *v1alpha1.App) (found versions, missing []input, err error) {
 	found = versions{}
 	for _, in := range inputsOf(app) {
 		switch version, err := c.inputs[in.kind].Get(app.Namespace, in.name); {
@@ -91,7 +91,7 @@ func (c *inputCache) find(app *v1alpha1.App) (found versions, missing []string, 
 		case !apierrors.IsNotFound(err):
 			return nil, nil, fmt.Errorf("reading %s %s/%s from the caches: %w", in.kind, app.Namespace, in.name, err)
 		case !in.optional:
-			missing = append(missing, in.kind+" "+in.name)
+			missing = append(missing, in)
 		}
 	}
 	return found, missing, nil

@@ -20,8 +20,8 @@ const (
 	// inputsAnnotation on the Deployment has the content of each input of its Pods, so that the operator need not read
 	// the inputs after a restart.
 	inputsAnnotation = "windlass.dev/inputs"
-	// digestAnnotation on the Pod template is a digest of the contents of all inputs. A change replaces the Pods.
-	digestAnnotation = "windlass.dev/inputs-digest"
+	// inputsDigestAnnotation on the Pod template is a digest of the contents of all inputs. A change replaces the Pods.
+	inputsDigestAnnotation = "windlass.dev/inputs-digest"
 )
 
 // input is a Secret or ConfigMap that the Pods of an App use.
@@ -32,6 +32,15 @@ type input struct {
 
 // String returns the key of an input in contents.
 func (i input) String() string { return i.kind + "/" + i.name }
+
+// describe returns the kinds and names of inputs, for a message.
+func describe(inputs []input) string {
+	texts := make([]string, len(inputs))
+	for i, in := range inputs {
+		texts[i] = in.kind + " " + in.name
+	}
+	return strings.Join(texts, ", ")
+}
 
 const (
 	kindSecret    = "Secret"
@@ -99,7 +108,7 @@ func (c contents) String() string {
 	return string(text)
 }
 
-// digest returns the value of digestAnnotation. It does not depend on the versions of the inputs.
+// digest returns the value of inputsDigestAnnotation. It does not depend on the versions of the inputs.
 func (c contents) digest() string {
 	hash := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(c)) {

@@ -81,7 +81,7 @@ func declare(
 			Client:           client,
 			Resync:           resync,
 			Release:          commands.Release,
-			References: slices.Concat(inputs.Watches(), dbs.Watches(), cached.Watches(),
+			References: slices.Concat(inputs.References(), dbs.References(), cached.References(),
 				[]controller.Reference{commands.Reference()}),
 		},
 		Scope:    func(app *v1alpha1.App, owner children.Owner) *scope { return &scope{Owner: owner, app: app} },

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,7 +26,8 @@ type observed struct {
 	autoscaler *autoscalingv2.HorizontalPodAutoscaler
 }
 
-// allowsRun reports whether beforeRollout may run: the Pods lack no object, and the name of the Deployment is not taken.
+// allowsRun reports whether beforeRollout may run: the Pods lack no object, and nobody else has a Deployment with the
+// name of the App.
 func (o *observed) allowsRun() bool { return o.unmet == nil && !o.foreign }
 
 // missingRecheck is how often an App is reconciled while an object that its spec names is missing, in case the event of
@@ -48,12 +48,12 @@ func (r *reconciler) observe(ctx context.Context, p *scope) (o observed, err err
 		return o, err
 	}
 	o.unmet = r.databases.check(p.app, found, o.deployment != nil)
-	if o.unmet != nil { // the database is the reason why its Secret is missing
-		secret := kindSecret + " " + connectionSecret(p.app)
-		missing = slices.DeleteFunc(missing, func(name string) bool { return name == secret })
+	if o.unmet != nil { // the App has a databaseRef, and the database is the reason why its Secret is missing
+		secret := input{kind: kindSecret, name: connectionSecret(p.app)}
+		missing = slices.DeleteFunc(missing, func(in input) bool { return in == secret })
 	}
 	if len(missing) > 0 {
-		o.unmet = controller.Join(o.unmet, messageMissing.Wait(missingRecheck, strings.Join(missing, ", ")))
+		o.unmet = controller.Join(o.unmet, messageMissing.Wait(missingRecheck, describe(missing)))
 	}
 	if o.unmet != nil {
 		return o, nil

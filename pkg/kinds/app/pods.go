@@ -69,9 +69,9 @@ func (c *podCache) podsOf(app *v1alpha1.App) []*corev1.Pod {
 	return all
 }
 
-// Watches returns the Reference to the Pods. Only events of Pods with a symptom cause a reconcile of their App. For
+// References returns the Reference to the Pods. Only events of Pods with a symptom cause a reconcile of their App. For
 // other Pods, the status of the Deployment is sufficient.
-func (c *podCache) Watches() []controller.Reference {
+func (c *podCache) References() []controller.Reference {
 	return []controller.Reference{{Informer: c.informer, Referrers: func(obj metav1.Object) (keys []controller.Key) {
 		if pod, ok := obj.(*corev1.Pod); ok && pods.HasSymptom(pod) {
 			if key, ok := appOf(pod); ok {
@@ -88,7 +88,7 @@ const maxImageID = 1024
 // imageID returns the image ID that the kubelet reports for the oldest Pod of a template, or "".
 func (c *podCache) imageID(app *v1alpha1.App, template string) string {
 	for _, pod := range c.podsOf(app) {
-		if id := pods.StatusOf(pod, containerName).ImageID; pod.Annotations[templateAnnotation] == template &&
+		if id := pods.StatusOf(pod, containerName).ImageID; pod.Annotations[templateDigestAnnotation] == template &&
 			id != "" && len(id) <= maxImageID {
 			return id
 		}
@@ -131,7 +131,7 @@ func findProblems(
 			continue // its ReplicaSet replaces it
 		}
 		into := former
-		if pod.Annotations[templateAnnotation] == d.Spec.Template.Annotations[templateAnnotation] {
+		if pod.Annotations[templateDigestAnnotation] == d.Spec.Template.Annotations[templateDigestAnnotation] {
 			into = newest
 		}
 		into.among++
@@ -191,9 +191,10 @@ func roundedDown(count int) string {
 func (t *podProblems) describe(app *v1alpha1.App, s controller.Summary, needed int32) controller.Summary {
 	before := conditions.Find(app.Status.Conditions, conditions.Ready)
 	note := t.note(app.Status.Conditions)
+	wasReady := before == nil || before.Status == metav1.ConditionTrue
+	betweenCrashes := t.Reason == pods.ReasonCrashing && !wasReady && t.ready < int(needed)
 	switch {
-	case s.State == controller.StateReady && (t.Reason != pods.ReasonCrashing || before == nil ||
-		before.Status == metav1.ConditionTrue || t.ready >= int(needed)):
+	case s.State == controller.StateReady && !betweenCrashes:
 		return s
 	case s.State == controller.StateProgressing && t.which == formerPods:
 		return s // the rollout replaces them

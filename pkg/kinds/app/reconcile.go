@@ -76,12 +76,12 @@ func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 
 // setStatus sets the status, and returns the error of the reconcile.
 func (r *reconciler) setStatus(p *scope, err error) error {
-	r.recordEvents(p) // which compares with the stored digest, and not with the new one
+	r.recordEvents(p) // before the digest changes: recordEvents compares with the stored one
 	status, d := &p.app.Status, p.applied.deployment
 	if d != nil && p.hold == nil {
-		status.TemplateDigest = d.Spec.Template.Annotations[templateAnnotation]
+		status.TemplateDigest = d.Spec.Template.Annotations[templateDigestAnnotation]
 	}
-	if err == nil && d == nil { // another client deleted the Deployment
+	if err == nil && d == nil { // the held Deployment was deleted after prepare had read it
 		err = controller.ErrDeletionNotObserved
 	}
 	if err != nil {
@@ -98,7 +98,9 @@ func (r *reconciler) setStatus(p *scope, err error) error {
 	// The hold replaces the phase and the conditions Ready and Progressing. Degraded and Stalled stay as setFromDeployment
 	// has set them, unless the hold sets them too.
 	err = setFromHold(p)
-	if problems && readyOf(p.app).Reason == reason { // a crash loop must not cause a write for each crash
+	// setFromDeployment limits how often the numbers of Pods change, but it compares the reason of the Deployment with the
+	// reason of the previous hold. A crash loop must not cause a write for each crash.
+	if problems && readyOf(p.app).Reason == reason {
 		status.Replicas, status.ReadyReplicas = replicas, ready
 	}
 	return err

@@ -53,13 +53,14 @@ func setFailed(p *scope, err error) error {
 	return setBlocked(p.app, p.applied.deployment != nil, err)
 }
 
-// setBlocked sets the status after a reconcile that failed or waits, and returns its error err. started reports whether
-// the Deployment was applied, or its template waits for beforeRollout.
-func setBlocked(app *v1alpha1.App, started bool, err error) error {
+// setBlocked sets the status after a reconcile that failed or waits, and returns its error err. deploying reports
+// whether the Deployment was applied, or its template waits for beforeRollout alone. Otherwise the App is Pending: for
+// example an App that lacks an object, even if Pods of its previous template run.
+func setBlocked(app *v1alpha1.App, deploying bool, err error) error {
 	switch {
 	case controller.Degrades(app, err):
 		app.Status.Phase = v1alpha1.AppFailed
-	case started:
+	case deploying:
 		app.Status.Phase = v1alpha1.AppDeploying
 	default:
 		app.Status.Phase = v1alpha1.AppPending

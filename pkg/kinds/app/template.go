@@ -14,9 +14,9 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// templateAnnotation has a digest of the Pod template without its operator fields. A Pod of the newest template has the
-// same value as the template of the Deployment.
-const templateAnnotation = "windlass.dev/template-digest"
+// templateDigestAnnotation has a digest of the Pod template without its operator fields. A Pod of the newest template
+// has the same value as the template of the Deployment.
+const templateDigestAnnotation = "windlass.dev/template-digest"
 
 const (
 	// shutdownDelaySeconds is how long the container of a Pod that is being deleted serves requests before it gets the
@@ -26,7 +26,8 @@ const (
 	shutdownSeconds int64 = 30
 )
 
-// setOperatorFields sets the operator fields of a Pod template: see pods.OperatorFields.
+// setOperatorFields sets the operator fields of a Pod template: the fields whose values the operator chooses, and which
+// do not come from the App.
 func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	digest := digestOfTemplate(template)
 	template.Labels = podSelectorOf(app)
@@ -35,7 +36,7 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	if template.Annotations == nil {
 		template.Annotations = map[string]string{}
 	}
-	template.Annotations[templateAnnotation] = digest
+	template.Annotations[templateDigestAnnotation] = digest
 	if app.Spec.ServiceAccountName == "" {
 		template.Spec.AutomountServiceAccountToken = ptr.To(false)
 	}
@@ -51,10 +52,10 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	}
 }
 
-// operatorFields removes the fields that setOperatorFields sets.
+// operatorFields are the fields that setOperatorFields sets. The function removes them from a template.
 var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
 	template.Labels = nil
-	delete(template.Annotations, templateAnnotation)
+	delete(template.Annotations, templateDigestAnnotation)
 	template.Spec.AutomountServiceAccountToken, template.Spec.EnableServiceLinks = nil, nil
 	template.Spec.TerminationGracePeriodSeconds = nil
 	if c := pods.Container(template, containerName); c != nil {
@@ -62,7 +63,7 @@ var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) 
 	}
 }
 
-// digestOfTemplate returns the value of templateAnnotation for a template.
+// digestOfTemplate returns the value of templateDigestAnnotation for a template.
 func digestOfTemplate(template *corev1.PodTemplateSpec) string {
 	return digestOfJSON(operatorFields.Without(template))
 }
@@ -73,7 +74,7 @@ func digestOfTemplate(template *corev1.PodTemplateSpec) string {
 // operator fields, so that drift is corrected.
 func keepTemplate(app *v1alpha1.App, desired, live *appsv1.Deployment) {
 	last, known := pods.LastTemplate(live)
-	if !known || last.Annotations[templateAnnotation] != digestOfTemplate(last) ||
+	if !known || last.Annotations[templateDigestAnnotation] != digestOfTemplate(last) ||
 		!labels.SelectorFromSet(podSelectorOf(app)).Matches(labels.Set(last.Labels)) {
 		return
 	}
@@ -91,15 +92,15 @@ func holdTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplate
 }
 
 // hasTemplateDrift reports whether live differs from the desired template although the App has not changed.
-// appliedDigest is the digest of the template that the operator applied last. The record does not show this drift,
-// because `kubectl rollout undo` changes the annotations, too.
+// appliedDigest is the digest of the template that the operator applied last. The record does not show this drift: the
+// record is an annotation of the Deployment, and `kubectl rollout undo` restores these annotations, too.
 func hasTemplateDrift(appliedDigest string, desired, live *appsv1.Deployment) bool {
 	want, have := &desired.Spec.Template, &live.Spec.Template
 	wantContainer, haveContainer := pods.Container(want, containerName), pods.Container(have, containerName)
-	if appliedDigest == "" || want.Annotations[templateAnnotation] != appliedDigest ||
+	if appliedDigest == "" || want.Annotations[templateDigestAnnotation] != appliedDigest ||
 		wantContainer == nil || haveContainer == nil {
 		return false
 	}
-	return have.Annotations[templateAnnotation] != appliedDigest || haveContainer.Image != wantContainer.Image ||
+	return have.Annotations[templateDigestAnnotation] != appliedDigest || haveContainer.Image != wantContainer.Image ||
 		!slices.Equal(haveContainer.Command, wantContainer.Command) || !slices.Equal(haveContainer.Args, wantContainer.Args)
 }

@@ -40,13 +40,15 @@ func newUsers(c kinds.Cluster, hasSynced func(cache.SharedIndexInformer) bool) *
 // unknownUsers is the result of OfPreviousContent while the caches do not have all Apps, Deployments and Pods yet.
 const unknownUsers = "the list of Apps"
 
-// OfPreviousContent is a credentials.Users: it returns each App that may still use a previous content of a Secret, in
-// the form "App web", sorted. These are the Apps that refer to the Secret and have
+// OfPreviousContent implements the function type credentials.Users: it returns each App that may still use a previous
+// content of a Secret, in the form "App web", sorted. These are the Apps that refer to the Secret and have
 //   - a Deployment whose template is for another content, unless it has 0 replicas and no Pod, or
 //   - a Deployment whose status does not show that all its Pods have its template, or
 //   - Pods that have not ended and whose inputs differ from the inputs of the Deployment's template, or
 //   - Pods that have not ended, and no Deployment in the cache, or
 //   - a Pod that runs beforeRollout and was created before the last rotation or within a minute after it.
+//
+// runsWithPrevious checks the last of these points, and deploysPrevious the others.
 func (u *Users) OfPreviousContent(secret *corev1.Secret) (users []string) {
 	found, err := u.apps.GetIndexer().ByIndex(inputIndex, indexKey(kindSecret, secret.Namespace, secret.Name))
 	if err != nil || !u.hasSynced(u.apps) || !u.hasSynced(u.deployed) || !u.hasSynced(u.running) {
@@ -76,7 +78,7 @@ func (u *Users) deploysPrevious(app *v1alpha1.App, secret *corev1.Secret) bool {
 		return true
 	}
 	return slices.ContainsFunc(left, func(pod *corev1.Pod) bool {
-		return pod.Annotations[digestAnnotation] != d.Spec.Template.Annotations[digestAnnotation]
+		return pod.Annotations[inputsDigestAnnotation] != d.Spec.Template.Annotations[inputsDigestAnnotation]
 	})
 }
 
@@ -92,7 +94,7 @@ func hasReplaced(d *appsv1.Deployment) bool {
 // the Secret.
 func deploysCurrent(d *appsv1.Deployment, secret *corev1.Secret) bool {
 	all := contentsIn(d)
-	if all == nil || all.digest() != d.Spec.Template.Annotations[digestAnnotation] {
+	if all == nil || all.digest() != d.Spec.Template.Annotations[inputsDigestAnnotation] {
 		return false
 	}
 	used, found := all[input{kind: kindSecret, name: secret.Name}.String()]

@@ -36,7 +36,7 @@ func podUsing(digest string, changes ...func(*corev1.Pod)) *corev1.Pod {
 			Labels: map[string]string{
 				"app.kubernetes.io/name": "app", appLabel: "web", "app.kubernetes.io/managed-by": "windlass",
 			},
-			Annotations: map[string]string{digestAnnotation: digest},
+			Annotations: map[string]string{inputsDigestAnnotation: digest},
 			OwnerReferences: []metav1.OwnerReference{
 				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "rs-uid", Controller: ptr.To(true)},
 			},
@@ -62,7 +62,7 @@ func runningMigration(since time.Time) *corev1.Pod {
 
 func TestUsersOfPreviousContent(t *testing.T) {
 	now := time.Now()
-	digest := func(f fixture) string { return f.deployment().Spec.Template.Annotations[digestAnnotation] }
+	digest := func(f fixture) string { return f.deployment().Spec.Template.Annotations[inputsDigestAnnotation] }
 	rollOut := func(f fixture) { // the App observes the rotated Secret, and the Deployment replaces its Pods
 		f.Store(rotated(now))
 		f.Reconcile()
@@ -141,7 +141,7 @@ func TestUsersOfPreviousContent(t *testing.T) {
 		}, want: user},
 		"an App whose template was edited": {prepare: func(f fixture) {
 			rollOut(f)
-			f.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Annotations[digestAnnotation] = "theirs" })
+			f.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Annotations[inputsDigestAnnotation] = "theirs" })
 		}, want: user},
 		"an App that runs beforeRollout since before the rotation": {prepare: func(f fixture) {
 			rollOut(f)

@@ -25,8 +25,9 @@ func LastTemplate(live metav1.Object) (template *corev1.PodTemplateSpec, known b
 // RestartedAt is the path of the annotation that `kubectl rollout restart` sets in a Deployment or StatefulSet.
 var RestartedAt = []string{"spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/restartedAt"}
 
-// OperatorFields removes the operator fields from a Pod template. These are the fields whose values the operator
-// chooses: they do not come from the spec. A difference in operator fields alone must not replace a Pod.
+// OperatorFields are the operator fields of a Pod template, in the form of the function that removes them from a
+// template. Operator fields are the fields whose values the operator chooses: they do not come from the spec. A
+// difference in operator fields alone must not replace a Pod.
 type OperatorFields func(template *corev1.PodTemplateSpec)
 
 // Without returns a copy of a template without its operator fields.
