@@ -12,7 +12,7 @@ import (
 type Cluster struct {
 	cluster.Cluster
 	Windlass versioned.Interface
-	// Own caches all objects of the kinds of Windlass, whatever their labels, so that the caches show which
+	// Kinds caches all objects of the kinds of Windlass, whatever their labels, so that the caches show which
 	// names are taken.
-	Own externalversions.SharedInformerFactory
+	Kinds externalversions.SharedInformerFactory
 }

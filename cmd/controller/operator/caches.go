@@ -45,7 +45,7 @@ func NewCaches(c Clients, o CacheOptions) Caches {
 				Packers:     o.Packers,
 			}),
 			Windlass: c.Windlass,
-			Own:      newInformers(c.Windlass, o.Namespace, o.Shard, limit),
+			Kinds:    newInformers(c.Windlass, o.Namespace, o.Shard, limit),
 		},
 	}
 }
@@ -53,11 +53,11 @@ func NewCaches(c Clients, o CacheOptions) Caches {
 // Start starts the informers that the kinds have requested. The informers run until stop is closed.
 func (c Caches) Start(stop <-chan struct{}) {
 	c.Cluster.Start(stop)
-	c.Own.Start(stop)
+	c.Kinds.Start(stop)
 }
 
 // Shutdown waits until all informers have ended. The caller must first close the channel passed to Start.
 func (c Caches) Shutdown() {
 	c.Cluster.Shutdown()
-	c.Own.Shutdown()
+	c.Kinds.Shutdown()
 }

@@ -50,9 +50,9 @@ func TestCachesOfShardSelectObjectsOnTheServer(t *testing.T) {
 	caches.Others.ForResource(corev1.SchemeGroupVersion.WithResource("configmaps"))
 	caches.All.ForResource(corev1.SchemeGroupVersion.WithResource("namespaces"))
 	caches.All.ForResource(corev1.SchemeGroupVersion.WithResource("pods"))
-	caches.Own.Cnat().V1().Ats().Informer()
-	caches.Own.Windlass().V1alpha1().Apps().Informer()
-	caches.Own.Windlass().V1alpha1().Platforms().Informer()
+	caches.Kinds.Cnat().V1().Ats().Informer()
+	caches.Kinds.Windlass().V1alpha1().Apps().Informer()
+	caches.Kinds.Windlass().V1alpha1().Platforms().Informer()
 	stop := make(chan struct{})
 	caches.Start(stop)
 	<-all

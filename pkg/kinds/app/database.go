@@ -43,7 +43,7 @@ func newDatabases(
 	if err != nil {
 		return nil, err
 	}
-	own := c.Own.Windlass().V1alpha1()
+	own := c.Kinds.Windlass().V1alpha1()
 	informers := map[string]cache.SharedIndexInformer{
 		kindDatabase: own.Databases().Informer(), kindExternalDatabase: own.ExternalDatabases().Informer(),
 	}

@@ -45,7 +45,7 @@ func New(c kinds.Cluster, r controller.Runtime) (*controller.Controller, error) 
 func declare(
 	c kinds.Cluster, r controller.Runtime, hasSynced func(cache.SharedIndexInformer) bool,
 ) (kind controller.Kind[*v1alpha1.App], err error) {
-	own := c.Own.Windlass().V1alpha1().Apps()
+	own := c.Kinds.Windlass().V1alpha1().Apps()
 	apps := own.Informer()
 	inputs, err := newInputCache(c, apps)
 	if err != nil {

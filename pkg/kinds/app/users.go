@@ -29,7 +29,7 @@ func NewUsers(c kinds.Cluster) *Users { return newUsers(c, cache.SharedIndexInfo
 func newUsers(c kinds.Cluster, hasSynced func(cache.SharedIndexInformer) bool) *Users {
 	deployed := c.Deployments().Informer
 	return &Users{
-		apps:        c.Own.Windlass().V1alpha1().Apps().Informer(),
+		apps:        c.Kinds.Windlass().V1alpha1().Apps().Informer(),
 		deployed:    deployed,
 		running:     c.Owned.Core().V1().Pods().Informer(),
 		deployments: children.CacheOf[*appsv1.Deployment](deployed.GetIndexer()),

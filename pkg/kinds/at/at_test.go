@@ -65,7 +65,7 @@ func TestNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "name", "at", c.Name())
-	controllertest.Run(t, c, 2, f.Owned, f.Own)
+	controllertest.Run(t, c, 2, f.Owned, f.Kinds)
 	f.Eventually("the Pod", func() bool {
 		return kindtest.Get[*corev1.Pod](f.Cluster, "default", "example-pod") != nil
 	})

@@ -42,8 +42,8 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 	commands.Tracker = controller.NewTracker()
 	return controller.Kind[*v1.At]{
 		GroupVersionKind: v1.SchemeGroupVersion.WithKind("At"),
-		Informer:         c.Own.Cnat().V1().Ats().Informer(),
-		Lister:           controller.ListerOf(c.Own.Cnat().V1().Ats().Lister().Ats),
+		Informer:         c.Kinds.Cnat().V1().Ats().Informer(),
+		Lister:           controller.ListerOf(c.Kinds.Cnat().V1().Ats().Lister().Ats),
 		Client:           client,
 		Reconciler: &reconciler{
 			commands: commands,

@@ -89,7 +89,7 @@ func TestDeletedPodIsOneAttempt(t *testing.T) {
 func TestReleaseOfPodThatNoAtNeeds(t *testing.T) {
 	const readError = "reading At default/example before its Pod is released: no response"
 	lacking := func(f fixture) { // the cache lacks the At
-		if err := f.Own.Cnat().V1().Ats().Informer().GetStore().Delete(example()); err != nil {
+		if err := f.Kinds.Cnat().V1().Ats().Informer().GetStore().Delete(example()); err != nil {
 			f.T.Fatal(err)
 		}
 	}

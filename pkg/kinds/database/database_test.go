@@ -376,7 +376,7 @@ func TestControllerReconcilesOnEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "name", "database", c.Name())
-	controllertest.Run(t, c, 2, f.Owned, f.Own)
+	controllertest.Run(t, c, 2, f.Owned, f.Kinds)
 	f.awaitReason("Starting")
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseDeploying, f.Object().Status.Phase)
 	f.changeStatefulSet(func(s *appsv1.StatefulSet) { s.Status.ObservedGeneration = s.Generation })

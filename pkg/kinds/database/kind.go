@@ -95,7 +95,7 @@ func declare(
 		image:     cmp.Or(o.Image, DefaultImage),
 		clock:     r.Clock,
 	}
-	own := c.Own.Windlass().V1alpha1().Databases()
+	own := c.Kinds.Windlass().V1alpha1().Databases()
 	return children.Kind[*v1alpha1.Database, *scope]{
 		Kind: controller.Kind[*v1alpha1.Database]{
 			GroupVersionKind: groupVersionKind,

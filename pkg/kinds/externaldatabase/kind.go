@@ -48,7 +48,7 @@ func declare(
 	c kinds.Cluster, r controller.Runtime, open func(string, postgresql.Settings) server, users credentials.Users,
 	stored coreclient.SecretsGetter,
 ) (kind controller.Kind[*v1alpha1.ExternalDatabase], err error) {
-	own, tracker := c.Own.Windlass().V1alpha1(), controller.NewTracker()
+	own, tracker := c.Kinds.Windlass().V1alpha1(), controller.NewTracker()
 	objects, databases := own.ExternalDatabases().Informer(), own.Databases()
 	secrets, err := references.NewNamed(c.Others, corev1.SchemeGroupVersion.WithResource("secrets"), c.Secrets().Informer)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestDatabaseThatBecomesReadyWakesItsUsers(t *testing.T) {
 	c := kindtest.NewCluster(t, example(func(db *v1alpha1.ExternalDatabase) {
 		db.Spec.ConnectionSecretRef.Name = "main-credentials"
 	}))
-	referrers, err := newReferrers(c.Own.Windlass().V1alpha1().ExternalDatabases().Informer())
+	referrers, err := newReferrers(c.Kinds.Windlass().V1alpha1().ExternalDatabases().Informer())
 	if err != nil {
 		t.Fatal(err)
 	}

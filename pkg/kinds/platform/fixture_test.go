@@ -208,7 +208,7 @@ func (f fixture) addChild(c v1alpha1.PlatformComponent, states ...childState) {
 func (f fixture) storeChild(c v1alpha1.PlatformComponent, states ...childState) {
 	f.T.Helper()
 	platform := f.Object()
-	kind, _ := newKinds(f.Windlass, f.Own, controller.NewTracker()).named(kindOf(&c))
+	kind, _ := newKinds(f.Windlass, f.Kinds, controller.NewTracker()).named(kindOf(&c))
 	owner := children.Owner{Object: platform, Kind: groupVersionKind}
 	object, err := kind.Ensure(f.T.Context(), owner, desiredChild(platform, &c), nil)
 	if err != nil {

@@ -62,7 +62,7 @@ func TestReconcileDeletesDroppedComponentMissingFromCache(t *testing.T) {
 	f := newFixture(t, example(), namespace())
 	f.addChild(app("web"), ready)
 	f.Observe()
-	if err := f.Own.Windlass().V1alpha1().Apps().Informer().GetStore().Replace(nil, "999"); err != nil {
+	if err := f.Kinds.Windlass().V1alpha1().Apps().Informer().GetStore().Replace(nil, "999"); err != nil {
 		t.Fatal(err)
 	}
 	r := f.ReconcileAsCached()

@@ -43,7 +43,7 @@ func New(c kinds.Cluster, r controller.Runtime, o Options) (*controller.Controll
 
 // declare returns the Kind that declares Platform to the engine.
 func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.Kind[*v1alpha1.Platform], err error) {
-	own, tracker := c.Own.Windlass().V1alpha1().Platforms(), controller.NewTracker()
+	own, tracker := c.Kinds.Windlass().V1alpha1().Platforms(), controller.NewTracker()
 	platforms := own.Informer()
 	namespaces, err := references.New(c.All, corev1.SchemeGroupVersion.WithResource("namespaces"))
 	if err != nil {
@@ -59,7 +59,7 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 	if err != nil {
 		return kind, err
 	}
-	known := newKinds(c.Windlass, c.Own, tracker)
+	known := newKinds(c.Windlass, c.Kinds, tracker)
 	reconciler := &reconciler{
 		kinds:      known,
 		namespaces: namespaces,

@@ -322,7 +322,7 @@ func TestStartedTaskKeepsDigestOfItsSpec(t *testing.T) {
 	f.addChild(at("job"), doneAt(0))
 	digest := f.job().Annotations[specAnnotation]
 	f.Observe()
-	if err := f.Own.Cnat().V1().Ats().Informer().GetStore().Replace(nil, "999"); err != nil {
+	if err := f.Kinds.Cnat().V1().Ats().Informer().GetStore().Replace(nil, "999"); err != nil {
 		t.Fatal(err)
 	}
 	f.ReconcileAsCached()

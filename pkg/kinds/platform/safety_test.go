@@ -75,7 +75,7 @@ func TestReconcileDoesNotRecreateAtDeletedMeanwhile(t *testing.T) {
 	f.Observe()
 	f.Windlass.PrependReactor("create", "apps", func(clienttesting.Action) (bool, runtime.Object, error) {
 		f.Remove(kindtest.Get[*cnatv1.At](f.Cluster, "shops", "shop-job"))
-		if err := f.Own.Cnat().V1().Ats().Informer().GetStore().Replace(nil, "999"); err != nil {
+		if err := f.Kinds.Cnat().V1().Ats().Informer().GetStore().Replace(nil, "999"); err != nil {
 			t.Error(err)
 		}
 		return false, nil, nil
@@ -150,7 +150,7 @@ func TestReconcileDeletesChildOnceWhileCacheIsBehind(t *testing.T) {
 	cached := f.app("web")
 	for _, writes := range [][]string{{"delete apps shops/shop-web", updateStatus}, nil, nil} {
 		f.Observe()
-		controllertest.Load(t, f.Own.Windlass().V1alpha1().Apps().Informer().GetStore(), cached)
+		controllertest.Load(t, f.Kinds.Windlass().V1alpha1().Apps().Informer().GetStore(), cached)
 		r := f.ReconcileAsCached()
 		if r.Err != nil {
 			t.Fatal(r.Err)

@@ -153,7 +153,7 @@ func TestFinalizeReleasesUnmanagedChildMissingFromCache(t *testing.T) {
 	f.addChild(app("web"), ready)
 	f.delete()
 	f.Observe()
-	if err := f.Own.Windlass().V1alpha1().Apps().Informer().GetStore().Replace(nil, "999"); err != nil {
+	if err := f.Kinds.Windlass().V1alpha1().Apps().Informer().GetStore().Replace(nil, "999"); err != nil {
 		t.Fatal(err)
 	}
 	r := f.ReconcileAsCached()

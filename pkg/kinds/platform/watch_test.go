@@ -23,7 +23,7 @@ func TestNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	controllertest.Run(t, c, 1, cluster.Own, cluster.All)
+	controllertest.Run(t, c, 1, cluster.Kinds, cluster.All)
 	untilPhase := func(phase v1alpha1.PlatformPhase) {
 		t.Helper()
 		cluster.Eventually("phase "+string(phase), func() bool {

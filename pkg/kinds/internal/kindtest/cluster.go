@@ -108,7 +108,7 @@ func (c *Cluster) Restart() {
 			Others: metadatainformer.NewSharedInformerFactory(c.Metadata, 0),
 			All:    metadatainformer.NewSharedInformerFactory(c.Metadata, 0),
 		},
-		Windlass: c.Windlass, Own: externalversions.NewSharedInformerFactory(c.Windlass, 0),
+		Windlass: c.Windlass, Kinds: externalversions.NewSharedInformerFactory(c.Windlass, 0),
 	}
 }
 
@@ -202,7 +202,7 @@ func (c *Cluster) Observe() {
 	}
 	for _, object := range own {
 		_, resource := c.stored(object)
-		informer, err := c.Own.ForResource(resource)
+		informer, err := c.Kinds.ForResource(resource)
 		if err != nil {
 			c.T.Fatal(err)
 		}
