@@ -82,7 +82,7 @@ func TestShardsNeedANamespaceWithoutTheLeaseOfTheCluster(t *testing.T) {
 	for _, c := range []struct {
 		flags     []string
 		namespace string // of the operator
-		refused   bool
+		rejected  bool
 	}{
 		{[]string{"--shards=2"}, "ops", false},
 		{[]string{"--shards=2"}, "kube-system", true},
@@ -94,7 +94,7 @@ func TestShardsNeedANamespaceWithoutTheLeaseOfTheCluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := o.validateIn(c.namespace); (err != nil) != c.refused {
+		if err := o.validateIn(c.namespace); (err != nil) != c.rejected {
 			t.Errorf("with %q in namespace %s: %v", c.flags, c.namespace, err)
 		}
 	}

@@ -164,7 +164,7 @@ func (o *planOptions) plan(ctx context.Context, p *planner.Planner, found []*res
 	for _, info := range found {
 		if err := o.planOne(ctx, p, info); err != nil && !p.IsLastRejection(err) {
 			if info.Mapping.GroupVersionKind.Kind == "Secret" {
-				err = errors.New(report.RefusalOfSecret(err))
+				err = errors.New(report.RejectionOfSecret(err))
 			}
 			return fmt.Errorf("%s %s: %w", info.Mapping.GroupVersionKind.Kind, info.ObjectName(), err)
 		}
@@ -232,8 +232,8 @@ func (o *planOptions) print(p report.Plan) error {
 		return err
 	}
 	switch {
-	case p.Summary.Refused+p.Summary.Failed > 0:
-		return fmt.Errorf("the API server rejects %d writes, and %d objects cannot be planned", p.Summary.Refused,
+	case p.Summary.Rejected+p.Summary.Failed > 0:
+		return fmt.Errorf("the API server rejects %d writes, and %d objects cannot be planned", p.Summary.Rejected,
 			p.Summary.Failed)
 	case !p.Summary.IsEmpty():
 		return errDifferences

@@ -19,7 +19,7 @@ func main() {
 
 // printPage prints the page: the catalogs, and then the messages of the validation rules in the CRDs.
 func printPage() error {
-	refusals, err := schema.Refusals()
+	rejections, err := schema.Rejections()
 	if err != nil {
 		return err
 	}
@@ -31,8 +31,8 @@ func printPage() error {
 		"author of a Platform, [status.md](status.md#an-at-that-is-applied-again) has the warning about an At whose\n" +
 		"command would run again, and `artifacts/policies/conversion.yaml` has the message about an At of `v1alpha1`.\n\n" +
 		"| field | message |\n|---|---|\n"
-	for _, refusal := range refusals {
-		page += fmt.Sprintf("| %s | %s |\n", strings.Join(refusal.Fields, "<br>"), messages.Cell(refusal.Message))
+	for _, rejection := range rejections {
+		page += fmt.Sprintf("| %s | %s |\n", strings.Join(rejection.Fields, "<br>"), messages.Cell(rejection.Message))
 	}
 	_, err = fmt.Print(page)
 	return err

@@ -193,15 +193,15 @@ func TestChartRejectsWrongValues(t *testing.T) {
 	}
 }
 
-func TestChartRefusesShardsBesideTheLeaseOfTheCluster(t *testing.T) {
+func TestChartRejectsShardsBesideTheLeaseOfTheCluster(t *testing.T) {
 	for _, c := range []struct {
 		namespace string
 		shards    int64
-		refused   bool
+		rejected  bool
 	}{{"kube-system", 12, true}, {"kube-system", 1, false}, {"ops", 12, false}} {
 		_, err := renderIn(t, chartPath, c.namespace, map[string]any{"shards": c.shards})
-		if refused := err != nil && strings.Contains(err.Error(), "namespace of its own"); refused != c.refused ||
-			err != nil && !refused {
+		if rejected := err != nil && strings.Contains(err.Error(), "namespace of its own"); rejected != c.rejected ||
+			err != nil && !rejected {
 			t.Errorf("with %d shards in namespace %s: %v", c.shards, c.namespace, err)
 		}
 	}

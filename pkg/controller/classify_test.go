@@ -199,7 +199,7 @@ func TestWorst(t *testing.T) {
 		fmt.Errorf("updating Pod: %w", apierrors.NewConflict(pods, "p", errors.New("changed"))),
 		errors.New("broken"),
 		Stalled(errors.New("taken"), time.Second),
-		Stalled(errors.New("refused"), time.Minute),
+		Stalled(errors.New("rejected"), time.Minute),
 		Stalled(errors.New("never"), 0),
 		WaitFor("Missing", "Waiting.", time.Minute),
 		Postpone(time.Second),

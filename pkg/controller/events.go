@@ -135,7 +135,7 @@ func (e *Events) flush(ctx context.Context) {
 func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
-	var refused error
+	var rejected error
 	unanswered := wait.ExponentialBackoffWithContext(ctx, wait.Backoff{
 		Duration: 100 * time.Millisecond, Factor: 3, Steps: 4,
 	},
@@ -144,20 +144,20 @@ func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 			if apierrors.IsAlreadyExists(err) {
 				err = nil
 			}
-			refused = err
-			return err == nil || IsRefused(err), nil
+			rejected = err
+			return err == nil || IsRejected(err), nil
 		})
-	if refused != nil || unanswered != nil {
+	if rejected != nil || unanswered != nil {
 		eventsDropped.Inc()
 		klog.FromContext(ctx).V(2).Info("Dropped an event", "object",
-			klog.KRef(event.Regarding.Namespace, event.Regarding.Name), "reason", event.Reason, "err", refused)
+			klog.KRef(event.Regarding.Namespace, event.Regarding.Name), "reason", event.Reason, "err", rejected)
 	}
 }
 
-// IsRefused reports whether the API server has rejected a request, and would reject the same request again. It returns
+// IsRejected reports whether the API server has rejected a request, and would reject the same request again. It returns
 // false for temporary errors. After a temporary error such as a timeout, the API server may still carry out the
 // request.
-func IsRefused(err error) bool {
+func IsRejected(err error) bool {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonUnknown, metav1.StatusReasonInternalError, metav1.StatusReasonServiceUnavailable,
 		metav1.StatusReasonTooManyRequests, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout:

@@ -164,7 +164,7 @@ func TestEventFitsLimitsOfAPIServer(t *testing.T) {
 				t.Errorf("the note is %q, of %d bytes", event.Note, len(event.Note))
 			}
 			if problems := validation.IsDNS1123Subdomain(event.Name); len(problems) > 0 {
-				t.Errorf("the API server refuses the name %s: %s", event.Name, problems)
+				t.Errorf("the API server rejects the name %s: %s", event.Name, problems)
 			}
 			if event.Regarding.Name != test.object {
 				t.Errorf("the event is about %s", event.Regarding.Name)

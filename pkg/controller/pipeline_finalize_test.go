@@ -31,7 +31,7 @@ func TestFinalizerIsAddedBeforeFirstReconcile(t *testing.T) {
 }
 
 func TestAddingFinalizerFails(t *testing.T) {
-	refused := apierrors.NewForbidden(toyResource, "a", errors.New("no rights"))
+	rejected := apierrors.NewForbidden(toyResource, "a", errors.New("no rights"))
 	for name, test := range map[string]struct {
 		behindTheCache func(b *bench)
 		want           func(error) bool
@@ -46,7 +46,7 @@ func TestAddingFinalizerFails(t *testing.T) {
 			func(b *bench) { b.delete(theToy) }, awaitsDeletion,
 		},
 		"is an error if the API server rejects it": {
-			func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, refused) },
+			func(b *bench) { b.rejection = rejected }, func(err error) bool { return errors.Is(err, rejected) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestUnfinishedFinalizeKeepsFinalizer(t *testing.T) {
 }
 
 func TestRemovingFinalizerFails(t *testing.T) {
-	refused := apierrors.NewInternalError(errors.New("etcd is full"))
+	rejected := apierrors.NewInternalError(errors.New("etcd is full"))
 	const message = "FinalizerNotRemoved: Removing the finalizer from Toy default/a, which is the last step of its " +
 		"deletion, failed: Internal error occurred: etcd is full. The operator retries. If a webhook or policy rejects " +
 		"the request, change the webhook or policy to accept requests of the operator."
@@ -238,7 +238,7 @@ func TestRemovingFinalizerFails(t *testing.T) {
 			func(b *bench) { b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, apierrors.IsConflict, nil,
 		},
 		"is an error if the API server rejects it": {
-			func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, refused) },
+			func(b *bench) { b.rejection = rejected }, func(err error) bool { return errors.Is(err, rejected) },
 			[]string{"Degraded=True " + message, "Progressing=True " + message, "Ready=False " + message},
 		},
 	} {

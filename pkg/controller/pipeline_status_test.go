@@ -55,7 +55,7 @@ func TestStatusIsWrittenOnlyIfItChanges(t *testing.T) {
 }
 
 func TestStatusWriteFails(t *testing.T) {
-	refused := apierrors.NewInternalError(errors.New("etcd is full"))
+	rejected := apierrors.NewInternalError(errors.New("etcd is full"))
 	stuck := errors.New("not ours")
 	for name, test := range map[string]struct {
 		reconcile step
@@ -64,24 +64,24 @@ func TestStatusWriteFails(t *testing.T) {
 		stored    []string // conditions after one more reconcile
 	}{
 		"is the error of a reconcile without an error": {
-			paint, func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, refused) },
+			paint, func(b *bench) { b.rejection = rejected }, func(err error) bool { return errors.Is(err, rejected) },
 			[]string{"Degraded=False AsExpected", "Progressing=False Painted: It is red.", "Ready=True Painted: It is red."},
 		},
 		"is the error of a reconcile that would not be retried": {
-			fails(controller.Stalled(stuck, 0)), func(b *bench) { b.refusal = refused },
-			func(err error) bool { return errors.Is(err, refused) && !errors.Is(err, stuck) },
+			fails(controller.Stalled(stuck, 0)), func(b *bench) { b.rejection = rejected },
+			func(err error) bool { return errors.Is(err, rejected) && !errors.Is(err, stuck) },
 			[]string{
 				"Degraded=True ReconcileError: not ours", "Progressing=False ReconcileError: not ours",
 				"Ready=False ReconcileError: not ours", "Stalled=True ReconcileError: not ours",
 			},
 		},
 		"is the error of a reconcile that would be retried late": {
-			fails(controller.WaitFor("NoBrush", "There is no brush.", time.Hour)), func(b *bench) { b.refusal = refused },
-			func(err error) bool { return errors.Is(err, refused) },
+			fails(controller.WaitFor("NoBrush", "There is no brush.", time.Hour)), func(b *bench) { b.rejection = rejected },
+			func(err error) bool { return errors.Is(err, rejected) },
 			[]string{"Degraded=False AsExpected", "Ready=False NoBrush: There is no brush."},
 		},
 		"does not replace an error that is retried with a backoff": {
-			fails(stuck), func(b *bench) { b.refusal = refused }, func(err error) bool { return errors.Is(err, stuck) },
+			fails(stuck), func(b *bench) { b.rejection = rejected }, func(err error) bool { return errors.Is(err, stuck) },
 			[]string{"Degraded=False AsExpected", "Ready=False ReconcileError: not ours"},
 		},
 		"is a conflict if the object has been modified": {

@@ -27,12 +27,12 @@ type toyServer struct {
 	t     testing.TB
 	cache cache.Indexer
 
-	mu       sync.Mutex
-	revision int
-	stored   map[controller.Key]*Toy
-	writes   []string // the writes of the engine, including rejected writes
-	refusal  error    // if it is set, the next write is not applied and returns this error
-	lost     error    // if it is set, the next write is applied and returns this error
+	mu        sync.Mutex
+	revision  int
+	stored    map[controller.Key]*Toy
+	writes    []string // the writes of the engine, including rejected writes
+	rejection error    // if it is set, the next write is not applied and returns this error
+	lost      error    // if it is set, the next write is applied and returns this error
 }
 
 func newToyServer(t testing.TB) *toyServer {
@@ -130,10 +130,10 @@ func (s *toyServer) write(line string, key controller.Key, apply func(*Toy) (typ
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes = append(s.writes, line)
-	refusal, lost := s.refusal, s.lost
-	s.refusal, s.lost = nil, nil
-	if refusal != nil {
-		return &Toy{}, refusal
+	rejection, lost := s.rejection, s.lost
+	s.rejection, s.lost = nil, nil
+	if rejection != nil {
+		return &Toy{}, rejection
 	}
 	before := s.stored[key]
 	if before == nil {

@@ -17,14 +17,14 @@ func (s *Server) apply(ctx context.Context, c *change) (ID, error) {
 	if c.verifier, err = s.verifier(w.Password); err != nil {
 		return "", err
 	}
-	for c.newPassword = c.rotates || isCode(s.refusal, codeInvalidPassword); ; c.newPassword = true {
+	for c.newPassword = c.rotates || isCode(s.rejection, codeInvalidPassword); ; c.newPassword = true {
 		triesPassword := c.newPassword
 		after, err := s.converge(ctx, c, (*change).next)
 		if err != nil {
 			return "", err
 		}
-		if c.keepsPassword(after, s.refusal) {
-			return after.id(), c.kept(after, s.refusal) // the steps have not changed what the login needs
+		if c.keepsPassword(after, s.rejection) {
+			return after.id(), c.kept(after, s.rejection) // the steps have not changed what the login needs
 		}
 		seen, err := s.lookAsOwner(ctx, w)
 		switch {

@@ -29,8 +29,8 @@ const (
 	Untrusted Class = "Untrusted"
 	// Unverified: the server asks for the password, or for a hash of it, and is not verified.
 	Unverified Class = "Unverified"
-	// Refused: the server rejects the login.
-	Refused Class = "Refused"
+	// LoginRejected: the server rejects the login.
+	LoginRejected Class = "LoginRejected"
 	// Denied: the administrator lacks a privilege or an attribute.
 	Denied Class = "Denied"
 	// Uninherited: the administrator has the attribute NOINHERIT.
@@ -133,7 +133,7 @@ func classOfCode(code string) Class {
 	case codeInUse, codeLocked, codeDeadlock, codeReadOnly: // a read-only server can be a standby, which can be promoted
 		return Away
 	case codeInvalidPassword, codeInvalidAuthorization:
-		return Refused
+		return LoginRejected
 	case codeNoPrivilege:
 		return Denied
 	case codeStillNeeded, codeFeatureMissing, codeUndefinedFile, codeNoSuchDatabase, codeNotNow, codeTransactionTimeout:

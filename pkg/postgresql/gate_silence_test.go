@@ -42,13 +42,13 @@ func TestSilenceDependsOnError(t *testing.T) {
 		err    error
 		silent bool
 	}{
-		"an answer":               {nil, false},
-		"a login that is refused": {reported(codeInvalidPassword), false},
-		"something else":          {fmt.Errorf("something else"), false},
-		"a database that is full": {reported("53300"), false}, // the owner of a database can set its connection limit
-		"a lock of another's":     {reported("55P03"), false},
-		"a server that starts":    {reported(codeStarting), true},
-		"no answer":               {errAway, true},
+		"an answer":                {nil, false},
+		"a login that is rejected": {reported(codeInvalidPassword), false},
+		"something else":           {fmt.Errorf("something else"), false},
+		"a database that is full":  {reported("53300"), false}, // the owner of a database can set its connection limit
+		"a lock of another's":      {reported("55P03"), false},
+		"a server that starts":     {reported(codeStarting), true},
+		"no answer":                {errAway, true},
 	} {
 		if (ClassOf(c.err) == Silent) != c.silent {
 			t.Errorf("%s is silent: %t", name, !c.silent)

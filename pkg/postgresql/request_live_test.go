@@ -36,7 +36,7 @@ func TestRequestsAreObservedWithEntryOfAllowedHosts(t *testing.T) {
 	wrong := as
 	wrong.Password = "wrong"
 	if _, err := openWith(t, wrong, options).Ensure(t.Context(),
-		newWant()); postgresql.ClassOf(err) != postgresql.Refused {
+		newWant()); postgresql.ClassOf(err) != postgresql.LoginRejected {
 		t.Fatalf("a wrong password: %v", err)
 	}
 	nobody := as
@@ -49,7 +49,7 @@ func TestRequestsAreObservedWithEntryOfAllowedHosts(t *testing.T) {
 	defer mu.Unlock()
 	logins := slices.DeleteFunc(slices.Clone(seen), func(what string) bool { return what == "127.0.0.0/20  succeeds" })
 	wanted := []string{
-		"127.0.0.0/20 administrator succeeds", "127.0.0.0/20 owner succeeds", "127.0.0.0/20 administrator Refused",
+		"127.0.0.0/20 administrator succeeds", "127.0.0.0/20 owner succeeds", "127.0.0.0/20 administrator LoginRejected",
 		"127.0.0.0/20 administrator Silent",
 	}
 	if !slices.Equal(logins, wanted) {

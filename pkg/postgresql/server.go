@@ -15,8 +15,8 @@ type Server struct {
 	// owner is the open session of the owner's login. admins has the administrator's open sessions by database.
 	owner  *session
 	admins map[string]*session
-	// refusal is the error with which the server rejected the login in Exists, or nil.
-	refusal error
+	// rejection is the error with which the server rejected the login in Exists, or nil.
+	rejection error
 	// visit is the visit that the gate has admitted, or nil before the first connection.
 	visit *visit
 }
@@ -71,7 +71,7 @@ func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 			return Found{}, err
 		}
 		s.forgetOwner()
-		s.refusal = err
+		s.rejection = err
 	}
 	seen, err := s.lookAsAdmin(ctx, w)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Server) Ensure(ctx context.Context, w Want) (ID, error) { return s.appl
 // login cannot use the database now.
 func (s *Server) Rotate(ctx context.Context, w Want) error {
 	s.forgetOwner()
-	s.refusal = nil // the error of another login
+	s.rejection = nil // the error of another login
 	c := newChange(w)
 	c.rotates = true
 	_, err := s.apply(ctx, c)

@@ -141,7 +141,7 @@ func (h hearing) login(ctx context.Context, err error, by *limited) error {
 	case failed("require_auth check failed"):
 		return h.method(err, cause)
 	case failed("failed SASL auth"), failed("failed GSS auth"):
-		return h.also(Refused, unsupported, cause)
+		return h.also(LoginRejected, unsupported, cause)
 	}
 	return h.also(Silent, "no PostgreSQL server responds", cause)
 }
@@ -160,7 +160,7 @@ func (h hearing) method(err error, cause string) error {
 			return NewError(Unverified, "the server asks for %s, but sslmode %s does not verify the server", what, h.mode)
 		}
 	}
-	return h.also(Refused, unsupported, cause)
+	return h.also(LoginRejected, unsupported, cause)
 }
 
 // flaw describes why a certificate was rejected, without quoting the certificate.

@@ -121,10 +121,10 @@ func TestErrorSaysWhatDependsOnRole(t *testing.T) {
 
 func TestLongServerResponseIsLimited(t *testing.T) {
 	for name, script := range map[string]postgres.Script{
-		"in one message":           postgres.Refuses("28000", strings.Repeat("x", 4<<20)),
-		"in one that is not long":  postgres.Refuses("28000", strings.Repeat("x\n", 9<<10)),
+		"in one message":           postgres.Rejects("28000", strings.Repeat("x", 4<<20)),
+		"in one that is not long":  postgres.Rejects("28000", strings.Repeat("x\n", 9<<10)),
 		"in rows without an end":   postgres.Flood(),
-		"with a code of its own":   postgres.Refuses(strings.Repeat("8", 9<<10), "no"),
+		"with a code of its own":   postgres.Rejects(strings.Repeat("8", 9<<10), "no"),
 		"in bytes without meaning": postgres.Says("N" + strings.Repeat("\xff", 1<<20)),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestLongServerResponseIsLimited(t *testing.T) {
 // TestErrorOmitsValuesOfSecret connects to servers that may repeat values of the Secret.
 func TestErrorOmitsValuesOfSecret(t *testing.T) {
 	for name, script := range map[string]postgres.Script{
-		"a login that is refused": postgres.Refuses("28P01",
+		"a login that is rejected": postgres.Rejects("28P01",
 			`password authentication failed for user "admin-of-secret", password "canary-of-secret", on 127.0.0.1, `+
 				`database "base-of-secret"`),
 		"a connection that is cut": postgres.Hangup,
@@ -233,7 +233,7 @@ func TestUnverifiedServerGetsNoPassword(t *testing.T) {
 			&pgproto3.AuthenticationMD5Password{Salt: [4]byte{1, 2, 3, 4}}, Unverified,
 			"the server asks for an MD5 hash of the password, but sslmode disable does not verify the server",
 		},
-		"Kerberos": {&pgproto3.AuthenticationGSS{}, Refused, unsupported},
+		"Kerberos": {&pgproto3.AuthenticationGSS{}, LoginRejected, unsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, as := plays(t, postgres.Asks(c.request, func(response string) { t.Errorf("the server got %q", response) }))

@@ -30,9 +30,9 @@ const settingsQuery = `select json_build_object(
 // parameterName matches revisions and the names of parameters, including parameters of extensions.
 var parameterName = regexp.MustCompile(`^[A-Za-z0-9_.]{0,63}$`)
 
-// Settings logs in as the role in as, and reads the settings of the server. Its errors have a Class: Refused if the
-// server does not accept the password, and Unproven if it accepts the password, but the role cannot use the database
-// now.
+// Settings logs in as the role in as, and reads the settings of the server. Its errors have a Class: LoginRejected if
+// the server does not accept the password, and Unproven if it accepts the password, but the role cannot use the
+// database now.
 func (c *Connector) Settings(ctx context.Context, tenant string, as Settings) (seen ServerSettings, err error) {
 	server := c.Open(tenant, as)
 	defer server.Close()

@@ -69,20 +69,20 @@ type handler struct {
 
 func (h *handler) convert(w http.ResponseWriter, r *http.Request) {
 	logger := klog.FromContext(r.Context())
-	body, done, refused := h.readBody(w, r)
+	body, done, rejected := h.readBody(w, r)
 	defer done()
 	var review *review
-	if refused == nil {
-		review, refused = readReview(body)
+	if rejected == nil {
+		review, rejected = readReview(body)
 	}
-	if refused != nil {
-		conversions.WithLabelValues(resultRefused).Inc()
-		logger.V(2).Info("Rejected a request", "code", refused.code, "err", refused, "from", r.RemoteAddr)
-		if refused.code == http.StatusTooManyRequests {
+	if rejected != nil {
+		conversions.WithLabelValues(resultRejected).Inc()
+		logger.V(2).Info("Rejected a request", "code", rejected.code, "err", rejected, "from", r.RemoteAddr)
+		if rejected.code == http.StatusTooManyRequests {
 			httpserver.Busy(w)
 			return
 		}
-		http.Error(w, refused.Error(), refused.code)
+		http.Error(w, rejected.Error(), rejected.code)
 		return
 	}
 	response, err := h.respond(review)
@@ -118,7 +118,7 @@ func (h *handler) place(r *http.Request) (giveBack func(), err error) {
 }
 
 // readBody reads the body of a request. The caller must call done after the response.
-func (h *handler) readBody(w http.ResponseWriter, r *http.Request) (body []byte, done func(), refused *requestError) {
+func (h *handler) readBody(w http.ResponseWriter, r *http.Request) (body []byte, done func(), rejected *requestError) {
 	done = func() {}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return nil, done, &requestError{http.StatusUnsupportedMediaType,

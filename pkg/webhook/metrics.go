@@ -8,7 +8,7 @@ import (
 var (
 	conversions = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: "windlass_webhook_conversions_total",
-		Help: "ConversionReviews by result: success; failed if an object cannot be converted; refused if the webhook did " +
+		Help: "ConversionReviews by result: success; failed if an object cannot be converted; rejected if the webhook did " +
 			"not read the request.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"result"})
@@ -28,14 +28,14 @@ var (
 
 // The values of the label result.
 const (
-	resultSuccess = "success"
-	resultFailed  = "failed"
-	resultRefused = "refused"
+	resultSuccess  = "success"
+	resultFailed   = "failed"
+	resultRejected = "rejected"
 )
 
 func init() {
 	legacyregistry.MustRegister(conversions, ready, certificateExpiry)
-	for _, result := range []string{resultSuccess, resultFailed, resultRefused} {
+	for _, result := range []string{resultSuccess, resultFailed, resultRejected} {
 		conversions.WithLabelValues(result).Add(0)
 	}
 }

@@ -33,7 +33,7 @@ func TestConversionsAreCountedByResult(t *testing.T) {
 	do(t, http.MethodPost, certificate.Path, "application/json",
 		strings.NewReader(reviewOf(`{"apiVersion":"example.com/v1","kind":"Other"}`))).Body.Close()
 	do(t, http.MethodPost, certificate.Path, "text/plain", strings.NewReader("")).Body.Close()
-	for _, result := range []string{resultSuccess, resultFailed, resultRefused} {
+	for _, result := range []string{resultSuccess, resultFailed, resultRejected} {
 		if want := fmt.Sprintf(`windlass_webhook_conversions_total{result=%q} 1`, result); !slices.Contains(served(t), want) {
 			t.Errorf("got %q, want %s", served(t), want)
 		}

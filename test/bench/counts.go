@@ -69,7 +69,7 @@ func (l *lab) requests(ctx context.Context) (requests, error) {
 		if strings.HasPrefix(labels["code"], "2") {
 			all[name] += int(n)
 		} else {
-			all[name+", refused"] += int(n)
+			all[name+", rejected"] += int(n)
 		}
 	}
 	return all, lines.Err()

@@ -157,7 +157,7 @@ func TestAppReportsQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: appImage()})
-	ready := meta.FindStatusCondition(here.AppReason(t, namespace, "web", "PodRefused").Status.Conditions, "Ready")
+	ready := meta.FindStatusCondition(here.AppReason(t, namespace, "web", "PodRejected").Status.Conditions, "Ready")
 	t.Logf("Ready=%s %s: %s", ready.Status, ready.Reason, ready.Message)
 	if !strings.Contains(ready.Message, "exceeded quota: small") || !strings.Contains(ready.Message, "Raise the quota") {
 		t.Errorf("the message does not name the quota, or does not say what to do: %s", ready.Message)

@@ -39,8 +39,8 @@ func (d *database) keepSecret(t *testing.T) string {
 	return secret.Name
 }
 
-// wantRefused fails the test unless the server rejects the credentials in a Secret.
-func (d *database) wantRefused(t *testing.T, secret string) {
+// wantRejected fails the test unless the server rejects the credentials in a Secret.
+func (d *database) wantRejected(t *testing.T, secret string) {
 	t.Helper()
 	if got, failed := d.query(t, secret, "select 1"); !failed || !strings.Contains(got, "password authentication failed") {
 		t.Errorf("with the former login psql prints %q, want an authentication error", got)
@@ -58,7 +58,7 @@ func TestDeletingSecretChangesPassword(t *testing.T) {
 		return err == nil && secret.UID != uid, framework.IgnoreNotFound(err)
 	})
 	d.accepts(t, "with the new password")
-	d.wantRefused(t, former)
+	d.wantRejected(t, former)
 	d.kubectl(t, "patch", "secret", "shop-credentials", "-p", `{"stringData":{"password":"it's $HOME: \\ \"quoted\""}}`)
 	d.accepts(t, "with a password that a user has set")
 	d.wantQuery(t, "after two changes of the password", serverStart, start)
@@ -108,19 +108,19 @@ func TestDatabaseReportsServerThatDoesNotStart(t *testing.T) {
 	d.ready(t)
 }
 
-func TestRefusedParameterLeavesServerRunning(t *testing.T) {
+func TestRejectedParameterLeavesServerRunning(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	start, uid := d.only(t, serverStart), d.podUID(t)
 	d.update(t, func(db *v1alpha1.Database) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "nonsense"}
 	})
-	refused := here.DatabaseReason(t, d.namespace, "shop", "SettingsRefused")
-	if ready := meta.FindStatusCondition(refused.Status.Conditions, "Ready"); !strings.Contains(ready.Message,
+	rejected := here.DatabaseReason(t, d.namespace, "shop", "SettingsRejected")
+	if ready := meta.FindStatusCondition(rejected.Status.Conditions, "Ready"); !strings.Contains(ready.Message,
 		`invalid value for parameter "work_mem": "nonsense"`) {
 		t.Errorf("the message is %q", ready.Message)
 	}
-	d.wantQuery(t, "with a refused parameter", serverStart, start)
+	d.wantQuery(t, "with a rejected parameter", serverStart, start)
 	d.update(t, func(db *v1alpha1.Database) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"max_connections": "50"}
 	})
@@ -237,7 +237,7 @@ func TestRotationAndReloadUnderApp(t *testing.T) {
 		})
 		logins.passed(t, fmt.Sprintf("after rotation %d", rotation+1), 10)
 	}
-	d.wantRefused(t, former)
+	d.wantRejected(t, former)
 	d.update(t, func(db *v1alpha1.Database) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "9MB"}
 	})

@@ -54,7 +54,7 @@ func (r *run) driftFaults(o *object) (faults []string) {
 			r.addViolation("trying %s in a dry run: %v", fault, resp.err)
 		}
 		if resp.status >= http.StatusMultipleChoices || equalContent(o.raw, resp.body) {
-			r.outcome.points.refusedDrifts++
+			r.outcome.points.rejectedDrifts++
 			continue
 		}
 		faults = append(faults, fault)

@@ -112,9 +112,9 @@ func (i *injector) handle(r *run, a *apiRequest, id string) response {
 		return r.send(a)
 	case "504":
 		r.send(a)
-		return refusal(fault)
+		return rejection(fault)
 	default:
-		return refusal(fault)
+		return rejection(fault)
 	}
 }
 

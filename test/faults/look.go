@@ -45,7 +45,7 @@ func (s *podServers) login(as postgresql.Settings) (postgresql.ServerSettings, e
 		}
 		if !server.accepts(as.Username, as.Password) {
 			return postgresql.ServerSettings{},
-				postgresql.NewError(postgresql.Refused, "the server refuses the login %q", as.Username)
+				postgresql.NewError(postgresql.LoginRejected, "the server rejects the login %q", as.Username)
 		}
 		return postgresql.ServerSettings{Revision: server.revision}, nil
 	}

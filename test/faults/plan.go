@@ -35,9 +35,9 @@ const (
 	handedOver = "handed-over" // before this request, the process begins to release its shard; another process gets it
 )
 
-// refusals are the status codes of error responses. The API server does not execute the request, except for the fault
+// rejections are the status codes of error responses. The API server does not execute the request, except for the fault
 // 504, which means that the result is unknown.
-var refusals = []string{"403", "404", "409", "422", "429", "500", "503", "504"}
+var rejections = []string{"403", "404", "409", "422", "429", "500", "503", "504"}
 
 // connectionCut is a fault of an SQL statement: the connection ends before the server receives the statement. The
 // other faults of an SQL statement are diesBefore, diesAfter and answerLost.
@@ -138,7 +138,7 @@ func requestFaults(id string) []string {
 	case isSQL(id):
 		return []string{diesBefore, diesAfter, connectionCut, answerLost}
 	}
-	return append([]string{diesBefore, diesAfter, answerLost, answerLate, leaseLost, twoLeaders}, refusals...)
+	return append([]string{diesBefore, diesAfter, answerLost, answerLate, leaseLost, twoLeaders}, rejections...)
 }
 
 func isSQL(id string) bool { return strings.HasPrefix(id, "sql-") }
@@ -181,7 +181,7 @@ type faultPoints struct {
 	events         []string
 	ownedAtRest    [][]string // the owned objects at each point of rest
 	drifts         []string   // changes that users can make to children when nothing is left to do for the first time
-	refusedDrifts  int        // the number of changes that the API server rejects or undoes
+	rejectedDrifts int        // the number of changes that the API server rejects or undoes
 }
 
 // diff returns a difference between the points of two runs, or "".

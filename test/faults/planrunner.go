@@ -101,8 +101,8 @@ func (r *planRunner) runReferences(t *testing.T) {
 				plans := derivePlans(s, ref.points)
 				t.Logf("%d plans", len(plans))
 				if s.driftKind != "" {
-					r.reportProgress(fmt.Sprintf("%s: the API server refuses or undoes %d changes of users, "+
-						"and accepts %d", name, ref.points.refusedDrifts, len(plans)))
+					r.reportProgress(fmt.Sprintf("%s: the API server rejects or undoes %d changes of users, "+
+						"and accepts %d", name, ref.points.rejectedDrifts, len(plans)))
 				}
 				for _, p := range plans {
 					if !s.noFaults && r.selects(p) {

@@ -177,7 +177,7 @@ func (s *podServers) state() map[string]string {
 			state["server/role/"+role] = "can log in"
 		}
 		if secret, ok := s.run.secret(connectionSecret); ok {
-			state["server/login/"+connectionSecret] = "is refused"
+			state["server/login/"+connectionSecret] = "is rejected"
 			if server.accepts(loginIn(secret)) {
 				state["server/login/"+connectionSecret] = "works"
 			}

@@ -70,10 +70,10 @@ func (s *podServers) checkPromise() {
 		return // one violation is enough
 	case !accepted && p.worked:
 		p.broken = true
-		s.run.addViolation("the server refuses the login %q in the connection Secret, which has worked before", role)
+		s.run.addViolation("the server rejects the login %q in the connection Secret, which has worked before", role)
 	case p.former[0] != "" && now.Before(p.until) && !server.accepts(p.former[0], p.former[1]):
 		p.broken = true
-		s.run.addViolation("the server refuses the former login %q %v before the end of its grace period", p.former[0],
+		s.run.addViolation("the server rejects the former login %q %v before the end of its grace period", p.former[0],
 			p.until.Sub(now))
 	case accepted:
 		p.worked = true

@@ -159,7 +159,7 @@ func (s *sqlServer) checkLogins(ctx context.Context, state map[string]string) {
 		}
 		conn, err := pgx.ConnectConfig(ctx, config)
 		if err != nil {
-			state[name] = "is refused"
+			state[name] = "is rejected"
 			continue
 		}
 		state[name] = "works"

@@ -48,7 +48,7 @@ type campaign struct {
 
 	mu       sync.Mutex
 	accepted map[string]int
-	refused  map[string]int
+	rejected map[string]int
 	reasons  map[string]int // the number of rejected objects, by reason
 
 	rounds     int
@@ -62,7 +62,7 @@ func newCampaign(t *testing.T) *campaign {
 	c := &campaign{
 		Installation: framework.Own(t), tenants: map[string]*framework.Tenant{}, reconciles: map[string]int{},
 		next: map[string]int{}, alive: map[string][]*unstructured.Unstructured{},
-		accepted: map[string]int{}, refused: map[string]int{}, reasons: map[string]int{},
+		accepted: map[string]int{}, rejected: map[string]int{}, reasons: map[string]int{},
 	}
 	root, err := framework.Root()
 	if err == nil {
@@ -226,7 +226,7 @@ func (c *campaign) count(kind string, object *unstructured.Unstructured, err err
 		c.accepted[kind]++
 		return true
 	}
-	c.refused[kind]++
+	c.rejected[kind]++
 	c.reasons[kind+": "+reasonOf(err)]++
 	return false
 }

@@ -142,7 +142,7 @@ func pathsOf(path string, s *apiextensionsv1.JSONSchemaProps) []string {
 		paths = append(paths, fmt.Sprintf("%s=%v", path, decoded(member.Raw)))
 	}
 	for name, property := range inOrder(s.Properties) {
-		if hasRule(&property, refuseAll) {
+		if hasRule(&property, rejectAll) {
 			continue
 		}
 		// a rule forbids this field in components

@@ -249,7 +249,7 @@ func (c *campaign) finish(t *testing.T) {
 			c.controller.PeakRSS(t)>>20)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(c.accepted)) {
-		fmt.Printf("%s: %d accepted, %d refused\n", kind, c.accepted[kind], c.refused[kind])
+		fmt.Printf("%s: %d accepted, %d rejected\n", kind, c.accepted[kind], c.rejected[kind])
 	}
 	if testing.Verbose() {
 		reasons := slices.SortedFunc(maps.Keys(c.reasons), func(a, b string) int { return c.reasons[b] - c.reasons[a] })

@@ -63,7 +63,7 @@ func decoded(raw []byte) (value any) {
 func (m *maker) object(s *apiextensionsv1.JSONSchemaProps) map[string]any {
 	made := map[string]any{}
 	for name, property := range inOrder(s.Properties) {
-		if hasRule(&property, refuseAll) {
+		if hasRule(&property, rejectAll) {
 			continue
 		}
 		if slices.Contains(s.Required, name) || m.chance(m.full) {
@@ -75,7 +75,7 @@ func (m *maker) object(s *apiextensionsv1.JSONSchemaProps) map[string]any {
 
 // The validation rule that forbids a field, and the rule that requires an empty list.
 const (
-	refuseAll   = "false"
+	rejectAll   = "false"
 	mustBeEmpty = "self.size() == 0"
 )
 

@@ -159,15 +159,15 @@ func TestDatabaseExpandsVolumeIfClassAllows(t *testing.T) {
 		}
 		set, err := shared.Kube.AppsV1().StatefulSets(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
 		if err != nil || set.Spec.Template.Spec.Containers[0].Image != "postgres:17.7" {
-			t.Errorf("the refused expansion prevents the change of the image: %v", err)
+			t.Errorf("the rejected expansion prevents the change of the image: %v", err)
 		}
 		_, err = shared.Kubectl(t.Context(), "", "patch", "database", "shop", "-n", namespace, "--type=merge", "-p",
 			`{"spec":{"storage":{"size":"500Mi"}}}`)
 		if err == nil || !strings.Contains(err.Error(), "storage.size cannot shrink") {
 			t.Errorf("setting a size below the volume's: got %v, want an error", err)
 		}
-		if refused := refusedWrites(t, namespace); len(refused) != 1 {
-			t.Errorf("the operator sent the refused expansion %d times, want 1: %v", len(refused), refused)
+		if rejected := rejectedWrites(t, namespace); len(rejected) != 1 {
+			t.Errorf("the operator sent the rejected expansion %d times, want 1: %v", len(rejected), rejected)
 		}
 		shared.UpdateDatabase(t, namespace, "shop", resize("1Gi"))
 		shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
@@ -212,14 +212,14 @@ func TestAPIServerExplainsRejectedDatabaseChanges(t *testing.T) {
 		`{"spec":{"storage":{"size":"1048576Ki"}}}`); err != nil {
 		t.Error(err)
 	}
-	if writes := refusedWrites(t, namespace); len(writes) > 0 {
-		t.Errorf("the API server refused writes of the operator: %v", writes)
+	if writes := rejectedWrites(t, namespace); len(writes) > 0 {
+		t.Errorf("the API server rejected writes of the operator: %v", writes)
 	}
 }
 
-// refusedWrites returns the operator's requests in a namespace to which the API server responded with status 400, 403
+// rejectedWrites returns the operator's requests in a namespace to which the API server responded with status 400, 403
 // or 422.
-func refusedWrites(t *testing.T, namespace string) (refused []string) {
+func rejectedWrites(t *testing.T, namespace string) (rejected []string) {
 	t.Helper()
 	found, err := shared.Requests(func(r framework.Request) bool {
 		return r.User.Username == controllerUser && r.ObjectRef.Namespace == namespace &&
@@ -229,9 +229,9 @@ func refusedWrites(t *testing.T, namespace string) (refused []string) {
 		t.Fatal(err)
 	}
 	for _, r := range found {
-		refused = append(refused, r.String())
+		rejected = append(rejected, r.String())
 	}
-	return refused
+	return rejected
 }
 
 func TestInvalidDatabasesAreRejectedAndCreateNothing(t *testing.T) {
@@ -301,7 +301,7 @@ func TestInvalidDatabasesAreRejectedAndCreateNothing(t *testing.T) {
 		}
 	}
 	if made := requests(t, namespace); len(made) > 0 {
-		t.Errorf("the controller sent requests for refused Databases: %v", made)
+		t.Errorf("the controller sent requests for rejected Databases: %v", made)
 	}
 	// The longest valid names of a Database, of its owner and of its database on the server.
 	spec := framework.SmallestDatabase()

@@ -32,7 +32,7 @@ func TestReconcileCorrectsEachDriftInOneWrite(t *testing.T) {
 					slices.ContainsFunc(o.children, func(c childType) bool { return c.Resource == r.ObjectRef.Resource })
 			}))
 		}
-		fields, refused, first := 0, 0, patches()
+		fields, rejected, first := 0, 0, patches()
 		for _, c := range o.children {
 			before := c.get(t, client, namespace)
 			paths := wantedFields(t, before)
@@ -42,7 +42,7 @@ func TestReconcileCorrectsEachDriftInOneWrite(t *testing.T) {
 						fields++
 						waitCorrected(t, client, c, before, path)
 					} else {
-						refused++
+						rejected++
 					}
 				}
 			}
@@ -54,14 +54,14 @@ func TestReconcileCorrectsEachDriftInOneWrite(t *testing.T) {
 			disturb(itemsIn(paths), remove)
 			disturb(itemsIn(paths), repeat)
 		}
-		if fields < 2*refused || fields < 10 {
-			t.Errorf("only %d fields could be changed; the API server refused or reverted %d changes", fields, refused)
+		if fields < 2*rejected || fields < 10 {
+			t.Errorf("only %d fields could be changed; the API server rejected or reverted %d changes", fields, rejected)
 		}
 		if got := patches() - first; got != fields {
 			t.Errorf("the operator corrected %d changes with %d writes", fields, got)
 		}
 		t.Logf("%d fields and list items of the children of kind %s were changed and corrected; the API server "+
-			"refused or reverted %d changes", fields, o.name, refused)
+			"rejected or reverted %d changes", fields, o.name, rejected)
 	})
 }
 

@@ -71,7 +71,7 @@ func TestExternalDatabasePasswordsAppearOnlyInSecrets(t *testing.T) {
 		}), nil
 	})
 	change("server", "password", "canary-of-nobody-at-all-that-is-wrong")
-	wait("LoginRefused")
+	wait("LoginRejected")
 	change("server", "username", "postgres")
 	change("server", "password", server.Password)
 	note()

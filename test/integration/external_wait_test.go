@@ -65,12 +65,12 @@ func TestExternalDatabaseReportsConnectionErrors(t *testing.T) {
 			},
 		},
 		"a wrong password": {
-			withKey(good, "password", "canary-that-is-wrong"), "LoginRefused", true, []string{
+			withKey(good, "password", "canary-that-is-wrong"), "LoginRejected", true, []string{
 				"password authentication failed for user \"(hidden)\"", "Secret server",
 			},
 		},
 		"an unknown role": {
-			withKey(good, "username", "nobody"), "LoginRefused", true, []string{
+			withKey(good, "username", "nobody"), "LoginRejected", true, []string{
 				"password authentication failed for user \"(hidden)\"",
 			},
 		},

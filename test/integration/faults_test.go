@@ -30,10 +30,10 @@ import (
 type troubledServer struct {
 	server http.Handler
 
-	mu      sync.Mutex
-	random  *rand.Rand
-	left    int             // the number of errors to send
-	refused map[string]bool // the methods and paths of requests for the certificate whose last attempt failed
+	mu       sync.Mutex
+	random   *rand.Rand
+	left     int             // the number of errors to send
+	rejected map[string]bool // the methods and paths of requests for the certificate whose last attempt failed
 }
 
 // trouble is the error with which the proxy responds to one request.
@@ -54,7 +54,7 @@ func (s *troubledServer) next(r *http.Request) trouble {
 	}
 	if isOfCertificate(r) {
 		what := r.Method + " " + r.URL.Path
-		if s.refused[what] = !s.refused[what]; !s.refused[what] {
+		if s.rejected[what] = !s.rejected[what]; !s.rejected[what] {
 			return none
 		}
 	}
@@ -104,7 +104,7 @@ func (s *troubledServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // and a kubeconfig with which the controller's account uses the server.
 func troubled(t *testing.T, c *framework.Cluster, errors int) (*troubledServer, string) {
 	t.Helper()
-	troubled := &troubledServer{random: rand.New(rand.NewPCG(1, 2)), left: errors, refused: map[string]bool{}}
+	troubled := &troubledServer{random: rand.New(rand.NewPCG(1, 2)), left: errors, rejected: map[string]bool{}}
 	return troubled, startProxy(t, c, func(server http.Handler) http.Handler {
 		troubled.server = server
 		return troubled

@@ -220,7 +220,7 @@ func TestInvalidAtsAreRejectedAndCreateNothing(t *testing.T) {
 		})
 	}
 	if made := requests(t, namespace); len(made) > 0 {
-		t.Errorf("the controller sent requests for refused Ats: %v", made)
+		t.Errorf("the controller sent requests for rejected Ats: %v", made)
 	}
 }
 

@@ -12,13 +12,13 @@ import (
 	"windlass.dev/windlass/test/schema"
 )
 
-// checkRefusals returns an error unless the tests have caused each error of the API server that docs/messages.md lists.
-// It runs after all tests.
-func checkRefusals() error {
+// checkRejections returns an error unless the tests have caused each error of the API server that docs/messages.md
+// lists. It runs after all tests.
+func checkRejections() error {
 	if flag.Lookup("test.run").Value.String() != "" {
 		return nil // some tests did not run
 	}
-	wanted, err := schema.Refusals()
+	wanted, err := schema.Rejections()
 	if err != nil {
 		return err
 	}
@@ -32,13 +32,13 @@ func checkRefusals() error {
 		return err
 	}
 	var missing []string
-	for _, refusal := range wanted {
-		if !strings.Contains(seen.String(), refusal.Message) {
-			missing = append(missing, fmt.Sprintf("%s (%s)", refusal.Message, strings.Join(refusal.Fields, ", ")))
+	for _, rejection := range wanted {
+		if !strings.Contains(seen.String(), rejection.Message) {
+			missing = append(missing, fmt.Sprintf("%s (%s)", rejection.Message, strings.Join(rejection.Fields, ", ")))
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("no test makes these refusals of the API server appear:\n%s", strings.Join(missing, "\n"))
+		return fmt.Errorf("no test makes these rejections of the API server appear:\n%s", strings.Join(missing, "\n"))
 	}
 	return nil
 }

@@ -192,10 +192,10 @@ func TestInvalidPlatformChangesAreRejected(t *testing.T) {
 		t.Errorf("phase %s, Ready: %s", platform.Status.Phase, message(platform))
 	}
 	// The operator sends a rejected patch only once.
-	refused := controllerRequests(t, shared.Cluster, func(r framework.Request) bool {
+	rejected := controllerRequests(t, shared.Cluster, func(r framework.Request) bool {
 		return r.ObjectRef.Namespace == namespace && r.ObjectRef.Resource == "databases" && r.ResponseStatus.Code == 422
 	})
-	if len(refused) != 1 {
-		t.Errorf("the refused patch was sent %d times, want 1", len(refused))
+	if len(rejected) != 1 {
+		t.Errorf("the rejected patch was sent %d times, want 1", len(rejected))
 	}
 }

@@ -26,10 +26,10 @@ const (
 // response the controller did not receive because it was killed.
 func podCreations(t *testing.T, c *framework.Cluster) map[string]int {
 	t.Helper()
-	refused := func(code int) bool { return code >= 400 }
+	rejected := func(code int) bool { return code >= 400 }
 	created, err := c.Requests(func(r framework.Request) bool {
 		return r.Verb == "create" && r.ObjectRef.Resource == "pods" && r.ObjectRef.Subresource == "" &&
-			!refused(r.ResponseStatus.Code)
+			!rejected(r.ResponseStatus.Code)
 	})
 	if err != nil {
 		t.Fatalf("reading the audit log: %v", err)

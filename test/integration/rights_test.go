@@ -20,7 +20,7 @@ import (
 // It runs after all tests.
 func checkRights(ctx context.Context) error {
 	used := map[string]bool{}
-	refused, err := shared.Requests(func(r framework.Request) bool {
+	rejected, err := shared.Requests(func(r framework.Request) bool {
 		if r.User.Username != controllerUser || r.ObjectRef.Resource == "" {
 			return false
 		}
@@ -34,8 +34,8 @@ func checkRights(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(refused) > 0 {
-		return fmt.Errorf("the controller lacks the rights for these requests: %v", refused)
+	if len(rejected) > 0 {
+		return fmt.Errorf("the controller lacks the rights for these requests: %v", rejected)
 	}
 	if flag.Lookup("test.run").Value.String() != "" {
 		return nil // some tests did not run, so some rights may be unused

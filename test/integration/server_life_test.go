@@ -41,7 +41,7 @@ func TestPostgreSQLUsesCredentialsOfSecret(t *testing.T) {
 			t.Errorf("%s, psql with pgpass returns %q, want 1", when, got)
 		}
 		for _, secret := range former {
-			s.refuses(t, secret)
+			s.rejects(t, secret)
 		}
 		for _, secret := range append(former, credentials) {
 			if strings.Contains(s.running.Log(), string(secret.Data["password"])) {
@@ -100,7 +100,7 @@ func TestDatabaseChangesKeepData(t *testing.T) {
 	change(func(spec *v1alpha1.DatabaseSpec) { spec.Owner = "clerk" })
 	s.exec(t, "insert into orders values (2)") // clerk owns the table now
 	rows("1 2")
-	s.refuses(t, first)
+	s.rejects(t, first)
 
 	change(func(spec *v1alpha1.DatabaseSpec) { spec.DatabaseName = "archive" })
 	s.wants(t, "select count(*)::text from pg_tables where tablename = 'orders'", "0")
@@ -132,7 +132,7 @@ func TestFormerOwnerLosesTablesAndLogin(t *testing.T) {
 	become("postgresql://nowhere/x", "both at once")
 	for _, secret := range former {
 		if string(secret.Data["username"]) != "both at once" {
-			s.refuses(t, secret)
+			s.rejects(t, secret)
 		}
 	}
 	// The script in the Pod runs as the superuser. It must not call functions that an owner has created.
@@ -203,7 +203,7 @@ func TestInvalidPasswordKeepsServerRunning(t *testing.T) {
 	s.wants(t, "select 1", "1")
 }
 
-func TestSecondServerRefusesVolumeInUse(t *testing.T) {
+func TestSecondServerRejectsVolumeInUse(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	first := s.running
@@ -230,7 +230,7 @@ func TestRecreatedDatabaseKeepsData(t *testing.T) {
 	shared.CreateDatabase(t, s.namespace, "shop", spec)
 	s.start(t)
 	s.wants(t, "select id::text from orders", "1")
-	s.refuses(t, former)
+	s.rejects(t, former)
 }
 
 // exec executes a statement with the credentials in the current Secret.
@@ -300,7 +300,7 @@ func (s *server) clear(t *testing.T) {
 	}
 }
 
-func TestScriptRefusesForeignData(t *testing.T) {
+func TestScriptRejectsForeignData(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	s.running.Stop(t)

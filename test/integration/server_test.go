@@ -158,8 +158,8 @@ func (s *server) wants(t *testing.T, sql, want string) {
 	}
 }
 
-// refuses fails the test unless the server rejects a login with the credentials in a Secret.
-func (s *server) refuses(t *testing.T, credentials *corev1.Secret) {
+// rejects fails the test unless the server rejects a login with the credentials in a Secret.
+func (s *server) rejects(t *testing.T, credentials *corev1.Secret) {
 	t.Helper()
 	connection, err := s.connect(t, credentials)
 	if err == nil {

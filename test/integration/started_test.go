@@ -52,8 +52,8 @@ var changesOfStartedAt = map[string]func(*v1.AtSpec){
 	"suspend":                 func(s *v1.AtSpec) { s.Suspend = ptr.To(true) },
 }
 
-// TestStartedAtRefusesChangesThatCannotTakeEffect changes every field of a Running At and of a Done At.
-func TestStartedAtRefusesChangesThatCannotTakeEffect(t *testing.T) {
+// TestStartedAtRejectsChangesThatCannotTakeEffect changes every field of a Running At and of a Done At.
+func TestStartedAtRejectsChangesThatCannotTakeEffect(t *testing.T) {
 	t.Parallel()
 	for field := range reflect.TypeFor[v1.AtSpec]().Fields() {
 		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); changesOfStartedAt[name] == nil {

@@ -30,15 +30,15 @@ func (s *scenario) difference(planned, written []string) string {
 
 // inOrder returns the writes that the plan can predict, in an order that the plan can predict.
 func (s *scenario) inOrder(writes []string) []string {
-	refused := map[string]bool{}
+	rejected := map[string]bool{}
 	writes = slices.DeleteFunc(slices.Clone(writes), func(w string) bool {
 		line := firstLine(w)
 		// the garbage collector or the storage may have acted first
 		if (s.collects || s.grows) && (isOfStatus(line) || strings.HasSuffix(line, ": 409")) {
 			return true
 		}
-		again := refused[w]
-		refused[w] = !strings.HasSuffix(line, ": 200")
+		again := rejected[w]
+		rejected[w] = !strings.HasSuffix(line, ": 200")
 		return again // the operator repeats a rejected write from time to time
 	})
 	for i := range writes {

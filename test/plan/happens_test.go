@@ -107,10 +107,10 @@ func compare(t *testing.T, all []scenario, namespaces map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusals := map[string]error{}                           // errors of the changes in the plan, by scenario
+	rejections := map[string]error{}                         // errors of the changes in the plan, by scenario
 	writes, statements := map[string]int{}, map[string]int{} // the numbers before the change, by scenario
 	for _, s := range all {
-		refusals[s.name] = s.change(ctx, p.Dynamic, namespaces[s.name])
+		rejections[s.name] = s.change(ctx, p.Dynamic, namespaces[s.name])
 	}
 	if err := p.Settle(ctx); err != nil {
 		t.Fatal(err)
@@ -123,8 +123,8 @@ func compare(t *testing.T, all []scenario, namespaces map[string]string) {
 	for _, s := range all {
 		writes[s.name], statements[s.name] = len(operating.writes.in(namespaces[s.name])), len(executed(namespaces[s.name]))
 		err := s.change(ctx, dynamic.NewForConfigOrDie(shared.Config()), namespaces[s.name])
-		if fmt.Sprint(err) != fmt.Sprint(refusals[s.name]) {
-			t.Errorf("%s: the API server returns the error %v, but in the plan %v", s.name, err, refusals[s.name])
+		if fmt.Sprint(err) != fmt.Sprint(rejections[s.name]) {
+			t.Errorf("%s: the API server returns the error %v, but in the plan %v", s.name, err, rejections[s.name])
 		}
 	}
 	difference := func(s scenario) string {

@@ -31,7 +31,7 @@ func planned(t *testing.T, all []plan.Write, namespace string) (texts []string) 
 			if status := apierrors.APIStatus(nil); errors.As(w.Err, &status) {
 				code = int(status.Status().Code)
 			}
-			t.Logf("%s %s %s is refused: %v", w.Verb, w.Resource.Resource, w.Name, w.Err)
+			t.Logf("%s %s %s is rejected: %v", w.Verb, w.Resource.Resource, w.Name, w.Err)
 		}
 		texts = append(texts, text(t, w.Verb, w.Resource.Resource, w.Subresource, w.Name, w.Body, code))
 	}

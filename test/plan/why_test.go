@@ -108,7 +108,7 @@ var causes = map[string]cause{
 		with(fmt.Sprintf(secretWith, "host: 127.0.0.1, port: '1', username: a, password: b, sslmode: disable"),
 			fmt.Sprintf(externalWith, "extensions: []")), "externaldatabase/db", "connect", "",
 	},
-	"a password that is refused": {
+	"a password that is rejected": {
 		with(fmt.Sprintf(secretWith, "SERVER, password: wrong"), fmt.Sprintf(externalWith, "extensions: []")),
 		"externaldatabase/db", "password", "",
 	},

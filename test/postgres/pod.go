@@ -147,8 +147,8 @@ func (p *Pod) Start(t *testing.T, c corev1.Container) *Container {
 	}
 	err := running.command.Start()
 	if errors.Is(err, syscall.EPERM) {
-		t.Fatalf("starting the container in a new user and PID namespace: %v; the kernel refuses user namespaces to "+
-			"users other than root in a chroot, and if the administrator has disabled them", err)
+		t.Fatalf("starting the container in a new user and PID namespace: %v; the kernel creates no user namespaces "+
+			"for users other than root in a chroot, or if the administrator has disabled them", err)
 	}
 	if err != nil {
 		t.Fatalf("starting the container in a new PID namespace: %v", err)

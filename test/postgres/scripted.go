@@ -130,9 +130,9 @@ func Flood() Script {
 	})
 }
 
-// Refuses returns a Script that rejects every login with an error. The message, the detail and the hint of the error
+// Rejects returns a Script that rejects every login with an error. The message, the detail and the hint of the error
 // are the text words.
-func Refuses(code, words string) Script {
+func Rejects(code, words string) Script {
 	return func(conn net.Conn) {
 		backend := pgproto3.NewBackend(conn, conn)
 		if _, err := backend.ReceiveStartupMessage(); err != nil {

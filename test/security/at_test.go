@@ -27,13 +27,13 @@ func TestRestrictedAtRunsUnderRestrictedPodSecurity(t *testing.T) {
 	tenant.InPhase(t, tenant.Namespace, "confined", v1.AtDone)
 
 	tenant.Create(t, tenant.Namespace, "free", "echo Hello", nil)
-	framework.Eventually(t, "the At to report that its Pod is refused", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the At to have the reason PodRejected", func(ctx context.Context) (bool, error) {
 		at, err := tenant.Windlass.CnatV1().Ats(tenant.Namespace).Get(ctx, "free", metav1.GetOptions{})
-		return err == nil && framework.Reason(at, "Stalled") == "PodRefused", err
+		return err == nil && framework.Reason(at, "Stalled") == "PodRejected", err
 	})
 	text, err := shared.Kubectl(t.Context(), "", "get", "at", "free", "-n", tenant.Namespace)
-	if err != nil || !strings.Contains(text, "PodRefused") {
-		t.Errorf("kubectl get does not print PodRefused: %v: %s", err, text)
+	if err != nil || !strings.Contains(text, "PodRejected") {
+		t.Errorf("kubectl get does not print PodRejected: %v: %s", err, text)
 	}
 	// Follow the advice in the message of the At: delete the At and create it again.
 	if err := tenant.Windlass.CnatV1().Ats(tenant.Namespace).Delete(t.Context(), "free",

@@ -68,8 +68,8 @@ func TestStatusTruncatesServerMessages(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	for name, script := range map[string]postgres.Script{
-		"talks":     postgres.Refuses("28000", strings.Repeat("admin-of-secret\n", 4<<16)),
-		"talks-on":  postgres.Refuses("28000", strings.Repeat("admin-of-secret\n", 500)),
+		"talks":     postgres.Rejects("28000", strings.Repeat("admin-of-secret\n", 4<<16)),
+		"talks-on":  postgres.Rejects("28000", strings.Repeat("admin-of-secret\n", 500)),
 		"floods":    postgres.Flood(),
 		"is-no-one": postgres.Says(strings.Repeat("\xff", 1<<20)),
 	} {
@@ -92,7 +92,7 @@ func TestStatusTruncatesServerMessages(t *testing.T) {
 // ExternalDatabases.
 func TestForgottenServersUseNoMemory(t *testing.T) {
 	tenant := shared.NewTenant(t)
-	talks := startServer(t, "127.0.0.1", postgres.Refuses("57P03", strings.Repeat("x", 4<<20)))
+	talks := startServer(t, "127.0.0.1", postgres.Rejects("57P03", strings.Repeat("x", 4<<20)))
 	before := controller.Heap(t)
 	const servers = 160
 	for n := range servers {
@@ -152,7 +152,7 @@ func TestSlowServersDoNotStarveOtherTenant(t *testing.T) {
 	}
 }
 
-func TestOperatorRefusesExpensiveLogin(t *testing.T) {
+func TestOperatorRejectsExpensiveLogin(t *testing.T) {
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	var begun atomic.Bool
@@ -176,10 +176,10 @@ func TestStatusHidesConnectionSecretFromViewer(t *testing.T) {
 	}
 	nobody, port, _ := net.SplitHostPort(framework.OwnAddress())
 	repeats := startServer(t, "127.0.0.1",
-		postgres.Refuses("28P01", `password "canary-of-secret" of user "admin-of-secret" at 127.0.0.1 is wrong`))
-	useServer(t, tenant, "refused", "127.0.0.1", repeats.Port)
+		postgres.Rejects("28P01", `password "canary-of-secret" of user "admin-of-secret" at 127.0.0.1 is wrong`))
+	useServer(t, tenant, "rejected", "127.0.0.1", repeats.Port)
 	useServer(t, tenant, "nobody", nobody, port)
-	for name, reason := range map[string]string{"refused": "LoginRefused", "nobody": "ServerUnreachable"} {
+	for name, reason := range map[string]string{"rejected": "LoginRejected", "nobody": "ServerUnreachable"} {
 		tenant.ExternalDatabaseReason(t, tenant.Namespace, name, reason)
 		db, err := viewer.Windlass.WindlassV1alpha1().ExternalDatabases(tenant.Namespace).Get(t.Context(), name,
 			metav1.GetOptions{})
@@ -194,9 +194,9 @@ func TestStatusHidesConnectionSecretFromViewer(t *testing.T) {
 	}
 }
 
-// TestOperatorRefusesInternalAddressesByDefault runs a controller that does not allow servers on this machine, unlike
+// TestOperatorRejectsInternalAddressesByDefault runs a controller that does not allow servers on this machine, unlike
 // the controller that other tests use.
-func TestOperatorRefusesInternalAddressesByDefault(t *testing.T) {
+func TestOperatorRejectsInternalAddressesByDefault(t *testing.T) {
 	t.Parallel()
 	on := framework.Own(t)
 	p := framework.Launch(t, on.Cluster, "--external-database-allowed-hosts=")

@@ -165,13 +165,13 @@ func TestNamespacedOperatorsWorkSideBySide(t *testing.T) {
 		p.InPhase(t, namespace, "example", v1.AtDone)
 		waitRenewed(t, p, namespace)
 	}
-	refused, err := p.Requests(func(r framework.Request) bool {
+	rejected, err := p.Requests(func(r framework.Request) bool {
 		return r.User.Username == framework.ControllerUser && r.Unauthorized()
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(refused) > 0 {
-		t.Errorf("requests of the operators were denied: %s", fmt.Sprint(refused))
+	if len(rejected) > 0 {
+		t.Errorf("requests of the operators were denied: %s", fmt.Sprint(rejected))
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // overLimit returns a value that exceeds the limit of a schema by one, and a part of the error with which the API
 // server rejects the value. ok is false if the schema has no limit.
-func overLimit(of schema.Node) (value any, refusal string, ok bool) {
+func overLimit(of schema.Node) (value any, rejection string, ok bool) {
 	if most, found := schema.Number(of["maxLength"]); found {
 		return strings.Repeat("1", most+1), "Too long", true
 	}
@@ -45,14 +45,14 @@ func TestSchemaRejectsValuesBeyondLimits(t *testing.T) {
 			client = shared.Kube.Discovery().RESTClient()
 		}
 		for _, f := range v.Fields("spec") {
-			value, refusal, ok := overLimit(f.Schema)
+			value, rejection, ok := overLimit(f.Schema)
 			if !ok {
 				continue
 			}
 			limits++
 			response, err := dryRunCreate(t.Context(), t, client, v, tenant.Namespace, encoded(t, f.Object("odd", value)))
-			if err == nil || !strings.Contains(string(response), refusal) {
-				t.Errorf("%s is not refused with %q: %v: %.500s", f, refusal, err, response)
+			if err == nil || !strings.Contains(string(response), rejection) {
+				t.Errorf("the API server does not reject %s with %q: %v: %.500s", f, rejection, err, response)
 			}
 		}
 	}
@@ -72,8 +72,8 @@ func TestSchemaEnforcesAppLimits(t *testing.T) {
 		return items
 	}
 	for name, tt := range map[string]struct {
-		spec    schema.Node
-		refusal string
+		spec      schema.Node
+		rejection string
 	}{
 		"an argument of the largest length in Linux": {schema.Node{"args": []any{strings.Repeat("ä", 128<<10)}}, ""},
 		"very many arguments": {
@@ -145,8 +145,8 @@ func TestSchemaEnforcesAppLimits(t *testing.T) {
 				}
 				response, err := dryRunCreate(t.Context(), t, shared.Kube.Discovery().RESTClient(), of,
 					tenant.Namespace, encoded(t, object))
-				if (tt.refusal == "") != (err == nil) || !strings.Contains(string(response), tt.refusal) {
-					t.Errorf("the %s is accepted: %v; want a refusal with %q: %.500s", of.Kind, err == nil, tt.refusal, response)
+				if (tt.rejection == "") != (err == nil) || !strings.Contains(string(response), tt.rejection) {
+					t.Errorf("the %s is accepted: %v; want a rejection with %q: %.500s", of.Kind, err == nil, tt.rejection, response)
 				}
 			}
 		})

@@ -91,7 +91,7 @@ func TestTenantCannotFillCaches(t *testing.T) {
 	tenant := p.NewTenant(t)
 	fillCaches(t, tenant)
 	ats := tenant.Windlass.CnatV1().Ats(tenant.Namespace)
-	refused := func(ctx context.Context, name string) bool {
+	rejected := func(ctx context.Context, name string) bool {
 		at, err := ats.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func TestTenantCannotFillCaches(t *testing.T) {
 	for i := 10; i < largeAts; i++ {
 		framework.Eventually(t, "an At that exceeds the budget to report the reason NamespaceBudgetExceeded",
 			func(ctx context.Context) (bool, error) {
-				return refused(ctx, fmt.Sprintf("large-%02d", i)), nil
+				return rejected(ctx, fmt.Sprintf("large-%02d", i)), nil
 			})
 	}
 	canary(t, p)
@@ -136,7 +136,7 @@ func TestTenantCannotFillCaches(t *testing.T) {
 	}
 	framework.Eventually(t, "the remaining Ats to fit into the budget", func(ctx context.Context) (bool, error) {
 		leader.Heap(t) // runs the garbage collector; an object counts against the budget until it is collected
-		return !refused(ctx, fmt.Sprintf("large-%02d", largeAts-2)) &&
-			!refused(ctx, fmt.Sprintf("large-%02d", largeAts-1)), nil
+		return !rejected(ctx, fmt.Sprintf("large-%02d", largeAts-2)) &&
+			!rejected(ctx, fmt.Sprintf("large-%02d", largeAts-1)), nil
 	})
 }

@@ -192,7 +192,7 @@ func TestStoredObjectsBeyondLimitsCanBeChangedAndDeleted(t *testing.T) {
 	for _, s := range stored {
 		t.Run(s.resource+"/"+s.name, func(t *testing.T) {
 			o := object(t, s.resource, s.name, s.spec)
-			framework.Eventually(t, "the API server to refuse a similar object", func(ctx context.Context) (bool, error) {
+			framework.Eventually(t, "the API server to reject a similar object", func(ctx context.Context) (bool, error) {
 				again := o.DeepCopy()
 				again.SetName(strings.Replace(s.name, s.name[:1], "n", 1))
 				if s.name == "itself" {
@@ -243,7 +243,7 @@ func TestStoredListInPlaceOfScheduleCanBeRepairedAndDeleted(t *testing.T) {
 	}
 	p.upgrade(t)
 	label := []byte(`{"metadata":{"labels":{"a":"b"}}}`)
-	framework.Eventually(t, "the API server to refuse a change that keeps the list",
+	framework.Eventually(t, "the API server to reject a change that keeps the list",
 		func(ctx context.Context) (bool, error) {
 			_, err := p.of("ats").Patch(ctx, "repaired", types.MergePatchType, label, metav1.PatchOptions{
 				DryRun: []string{metav1.DryRunAll},

@@ -58,17 +58,17 @@ func TestEveryClientTimesOutWithoutResponse(t *testing.T) {
 	})
 }
 
-// refusal is a transport that fails each request with its error.
-type refusal struct{ error }
+// failure is a transport that fails each request with its error.
+type failure struct{ error }
 
-func (r refusal) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.error }
+func (f failure) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.error }
 
 // TestFenceGuardsEveryClientOfKinds sends a request with each client through a fence that rejects all requests.
 func TestFenceGuardsEveryClientOfKinds(t *testing.T) {
 	fenced, passed := errors.New("fenced"), errors.New("passed")
 	c, err := operator.NewClients(&rest.Config{
-		Host: "http://nowhere", Transport: refusal{passed}, QPS: -1,
-	}, func(http.RoundTripper) http.RoundTripper { return refusal{fenced} })
+		Host: "http://nowhere", Transport: failure{passed}, QPS: -1,
+	}, func(http.RoundTripper) http.RoundTripper { return failure{fenced} })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,9 @@ func object(apiVersion, kind, namespace, name string) runtime.Object {
 
 func TestWeighCountsObjectsOfKindsThatCanBeListed(t *testing.T) {
 	for name, c := range map[string]struct {
-		refused string // the resource that cannot be listed, or "*"
-		want    map[string]int
-		err     string
+		rejected string // the resource that cannot be listed, or "*"
+		want     map[string]int
+		err      string
 	}{
 		"all kinds":         {"", map[string]int{"shop": 3, "blog": 1}, ""},
 		"all kinds but one": {"ats", map[string]int{"shop": 2, "blog": 1}, ""},
@@ -38,8 +38,8 @@ func TestWeighCountsObjectsOfKindsThatCanBeListed(t *testing.T) {
 				object("cnat.programming-kubernetes.info/v1", "At", "shop", "at"),
 				object("windlass.dev/v1alpha1", "App", "shop", "web"),
 				object("windlass.dev/v1alpha1", "Database", "shop", "db"), object("windlass.dev/v1alpha1", "App", "blog", "web"))
-			if c.refused != "" {
-				client.PrependReactor("list", c.refused, func(clienttesting.Action) (bool, runtime.Object, error) {
+			if c.rejected != "" {
+				client.PrependReactor("list", c.rejected, func(clienttesting.Action) (bool, runtime.Object, error) {
 					return true, nil, errors.New("no")
 				})
 			}

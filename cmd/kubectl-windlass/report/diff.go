@@ -21,17 +21,17 @@ func isRetried(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }
 
-// refusal returns the text of the error of a rejected write. The API server quotes fields of an object in its messages.
-// For a Secret, refusal therefore returns only the names of the fields.
-func refusal(w *plan.Write) string {
+// rejection returns the text of the error of a rejected write. The API server quotes fields of an object in its
+// messages. For a Secret, rejection therefore returns only the names of the fields.
+func rejection(w *plan.Write) string {
 	if w.Resource.Resource != "secrets" {
 		return w.Err.Error()
 	}
-	return RefusalOfSecret(w.Err)
+	return RejectionOfSecret(w.Err)
 }
 
-// RefusalOfSecret returns the reason of an error about a Secret, and the names of the invalid fields.
-func RefusalOfSecret(err error) string {
+// RejectionOfSecret returns the reason of an error about a Secret, and the names of the invalid fields.
+func RejectionOfSecret(err error) string {
 	text := string(apierrors.ReasonForError(err))
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && status.Status().Details != nil {

@@ -67,8 +67,8 @@ type Summary struct {
 	Delete int `json:"delete"`
 	// Statements is the number of SQL transactions.
 	Statements int `json:"statements,omitempty"`
-	// Refused is the number of rejected writes.
-	Refused int `json:"refused,omitempty"`
+	// Rejected is the number of rejected writes.
+	Rejected int `json:"rejected,omitempty"`
 	// Failed is the number of objects that cannot be planned.
 	Failed int `json:"failed,omitempty"`
 }
@@ -79,8 +79,8 @@ func (s Summary) String() string {
 	if s.Statements > 0 {
 		text += fmt.Sprintf(", %d SQL transactions to execute", s.Statements)
 	}
-	if s.Refused > 0 {
-		text += fmt.Sprintf(", %d rejected", s.Refused)
+	if s.Rejected > 0 {
+		text += fmt.Sprintf(", %d rejected", s.Rejected)
 	}
 	if s.Failed > 0 {
 		text += fmt.Sprintf(", %d objects not planned", s.Failed)
@@ -112,7 +112,7 @@ func New(writes []plan.Write) (Plan, error) {
 			p.Summary.Statements++
 		}
 		if step.Error != "" {
-			p.Summary.Refused++
+			p.Summary.Rejected++
 		}
 	}
 	return p, nil
@@ -140,7 +140,7 @@ func stepOf(w *plan.Write) (step Step, shown bool, err error) {
 		if w.Writer != "" && isRetried(w.Err) {
 			return step, false, nil
 		}
-		step.Consequence, step.Error = "is rejected by the API server", refusal(w)
+		step.Consequence, step.Error = "is rejected by the API server", rejection(w)
 		return step, true, nil
 	}
 	if w.Subresource != "" {

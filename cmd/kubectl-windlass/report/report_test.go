@@ -123,12 +123,12 @@ func TestDiffHidesSecretsAndDigests(t *testing.T) {
 }
 
 func TestReportHasNoMessageAboutASecret(t *testing.T) {
-	refused := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "a", nil)
-	refused.ErrStatus.Message = "canary"
+	rejected := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "a", nil)
+	rejected.ErrStatus.Message = "canary"
 	p, err := New([]plan.Write{
 		{
 			Verb: "create", Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Kind: "Secret",
-			Name: "a", Err: refused,
+			Name: "a", Err: rejected,
 		},
 	})
 	if err != nil {
@@ -136,7 +136,7 @@ func TestReportHasNoMessageAboutASecret(t *testing.T) {
 	}
 	text := p.Text(false)
 	if strings.Contains(text, "canary") || !strings.Contains(text, "Secret a is rejected by the API server: Invalid") ||
-		p.Summary.Refused != 1 {
+		p.Summary.Rejected != 1 {
 		t.Errorf("the report is\n%s", text)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // TestBeforeSeesChildBeforeItIsChanged checks when Before is called, and that its error prevents the change.
 func TestBeforeSeesChildBeforeItIsChanged(t *testing.T) {
-	refused := errors.New("refused")
+	rejected := errors.New("rejected")
 	for name, c := range map[string]struct {
 		live   []*appsv1.Deployment
 		err    error
@@ -27,7 +27,7 @@ func TestBeforeSeesChildBeforeItIsChanged(t *testing.T) {
 			},
 		},
 		"a child that must not change": {
-			live: []*appsv1.Deployment{made(t, image("iron:1"))}, err: refused, seen: []string{"iron:1"},
+			live: []*appsv1.Deployment{made(t, image("iron:1"))}, err: rejected, seen: []string{"iron:1"},
 		},
 		"a child of somebody else's ship": {live: []*appsv1.Deployment{made(t, image("iron:1"), foreign)}},
 	} {

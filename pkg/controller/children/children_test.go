@@ -34,7 +34,7 @@ func TestEnsure(t *testing.T) {
 		want   *appsv1.Deployment
 		cached *appsv1.Deployment // the child in the cache and on the server
 		live   *appsv1.Deployment // the child on the server, if the cache lacks it
-		refuse map[string]error
+		reject map[string]error
 
 		writes []string
 		err    string
@@ -94,16 +94,16 @@ func TestEnsure(t *testing.T) {
 			want: want(), cached: made(t, going), err: "Deployment boat is being deleted. The operator creates it " +
 				"again after the deletion.", ends: made(t, going)},
 		"names the child that it could not create": {
-			want: want(), refuse: map[string]error{
+			want: want(), reject: map[string]error{
 				"create deployments": errors.New("no answer"),
 			}, writes: []string{create}, err: "creating Deployment port/boat: no answer"},
 		"names the child that it could not update": {
-			want: want(), cached: made(t, image("iron:1")), refuse: map[string]error{
+			want: want(), cached: made(t, image("iron:1")), reject: map[string]error{
 				"patch deployments": errors.New("no answer"),
 			}, writes: []string{patch},
 			err: "updating Deployment port/boat: no answer", ends: made(t, image("iron:1"))},
 		"names the child that it could not read": {
-			want: want(), live: made(t), refuse: map[string]error{
+			want: want(), live: made(t), reject: map[string]error{
 				"get deployments": errors.New("no answer"),
 			}, writes: []string{create},
 			err: "reading Deployment port/boat, which already exists: no answer", ends: made(t)},
@@ -117,7 +117,7 @@ func TestEnsure(t *testing.T) {
 				live = append(live, c.live)
 			}
 			d := newDock(t, cached, live)
-			for request, err := range c.refuse {
+			for request, err := range c.reject {
 				verb, resource, _ := strings.Cut(request, " ")
 				d.journal.FailNext(verb, resource, err)
 			}
@@ -213,7 +213,7 @@ func TestPrune(t *testing.T) {
 	const remove = "delete deployments port/boat"
 	for name, c := range map[string]struct {
 		cached *appsv1.Deployment
-		refuse error
+		reject error
 		writes []string
 		err    string
 	}{
@@ -223,12 +223,12 @@ func TestPrune(t *testing.T) {
 		"keeps an object without an owner":              {cached: made(t, foreign)},
 		"does not delete a child that is being deleted": {cached: made(t, going)},
 		"waits for the event if the child does not exist any more": {
-			cached: made(t), refuse: apierrors.NewNotFound(appsv1.Resource("deployments"), "boat"), writes: []string{
+			cached: made(t), reject: apierrors.NewNotFound(appsv1.Resource("deployments"), "boat"), writes: []string{
 				remove,
 			}, err: controller.ErrDeletionNotObserved.Error(),
 		},
 		"names the child that it could not delete": {
-			cached: made(t), refuse: errors.New("no answer"), writes: []string{remove},
+			cached: made(t), reject: errors.New("no answer"), writes: []string{remove},
 			err: "deleting Deployment port/boat: no answer",
 		},
 	} {
@@ -238,8 +238,8 @@ func TestPrune(t *testing.T) {
 				cached = append(cached, c.cached)
 			}
 			d := newDock(t, cached, cached)
-			if c.refuse != nil {
-				d.journal.FailNext("delete", "deployments", c.refuse)
+			if c.reject != nil {
+				d.journal.FailNext("delete", "deployments", c.reject)
 			}
 			err := d.Prune(t.Context(), owner(), "boat")
 			if (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {

@@ -14,15 +14,15 @@ import (
 // some causes by iterating over a map, so without inOrder a status with the error would change with every
 // attempt. inOrder returns other errors unchanged.
 func inOrder(err error) error {
-	var refused *apierrors.StatusError
-	if !apierrors.IsInvalid(err) || !errors.As(err, &refused) || refused.ErrStatus.Details == nil {
+	var rejected *apierrors.StatusError
+	if !apierrors.IsInvalid(err) || !errors.As(err, &rejected) || rejected.ErrStatus.Details == nil {
 		return err
 	}
-	what, _, ok := strings.Cut(refused.ErrStatus.Message, ": ")
-	if !ok || len(refused.ErrStatus.Details.Causes) < 2 {
+	what, _, ok := strings.Cut(rejected.ErrStatus.Message, ": ")
+	if !ok || len(rejected.ErrStatus.Details.Causes) < 2 {
 		return err
 	}
-	status := refused.ErrStatus.DeepCopy()
+	status := rejected.ErrStatus.DeepCopy()
 	causes := status.Details.Causes
 	slices.SortFunc(causes, func(a, b metav1.StatusCause) int {
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Message, b.Message))

@@ -98,7 +98,7 @@ func TestServerStoresWhatAnAPIServerStores(t *testing.T) {
 	}
 }
 
-func TestServerRefusesWriteWhosePreconditionDoesNotHold(t *testing.T) {
+func TestServerRejectsWriteWhosePreconditionDoesNotHold(t *testing.T) {
 	object := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s", UID: "uid", ResourceVersion: "7"},
 	}
@@ -108,8 +108,8 @@ func TestServerRefusesWriteWhosePreconditionDoesNotHold(t *testing.T) {
 	older := object.DeepCopy()
 	older.ResourceVersion = "6"
 	for name, c := range map[string]struct {
-		write   func() error
-		refused func(error) bool
+		write    func() error
+		rejected func(error) bool
 	}{
 		"update of an older version": {
 			func() error { _, err := secrets.Update(ctx, older, metav1.UpdateOptions{}); return err }, apierrors.IsConflict,
@@ -130,7 +130,7 @@ func TestServerRefusesWriteWhosePreconditionDoesNotHold(t *testing.T) {
 			})
 		}, apierrors.IsConflict},
 	} {
-		if err := c.write(); !c.refused(err) {
+		if err := c.write(); !c.rejected(err) {
 			t.Errorf("the %s returned %v", name, err)
 		}
 		live, err := secrets.Get(ctx, "s", metav1.GetOptions{})

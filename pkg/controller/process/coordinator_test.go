@@ -298,7 +298,7 @@ func TestReplicaThatTakesNoShardsCostsLittle(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 4)
 		l.settles("at first", map[string]int{"a": 40})
-		b := l.start("b", 4, func(m *member, _ *Options) { updates(m, refuseShard) })
+		b := l.start("b", 4, func(m *member, _ *Options) { updates(m, rejectShard) })
 		l.client.ClearActions()
 		l.passes(10 * time.Minute)
 		writes := 0

@@ -61,7 +61,7 @@ func TestReplicaWorksOnNoShardThatItMayLose(t *testing.T) {
 // TestReplicaTakesBackWhatItCannotRelease lets a replica release a shard that no other replica can acquire.
 func TestReplicaTakesBackWhatItCannotRelease(t *testing.T) {
 	for name, answer := range map[string]func(l *ledger, lease *coordinationv1.Lease) error{
-		"the API server refuses that": func(_ *ledger, lease *coordinationv1.Lease) error { return refuseShard(lease) },
+		"the API server rejects that": func(_ *ledger, lease *coordinationv1.Lease) error { return rejectShard(lease) },
 		"the API server stores that, and the response is lost": func(l *ledger, lease *coordinationv1.Lease) error {
 			_, err := l.client.CoordinationV1().Leases("windlass-system").Update(context.Background(), lease,
 				metav1.UpdateOptions{})
@@ -81,7 +81,7 @@ func TestReplicaTakesBackWhatItCannotRelease(t *testing.T) {
 					})
 				})
 				l.settles("with one replica", map[string]int{"a": 40})
-				b := l.start("b", 4, func(m *member, _ *Options) { updates(m, refuseShard) })
+				b := l.start("b", 4, func(m *member, _ *Options) { updates(m, rejectShard) })
 				l.eventually("the first replica to release a shard", func() bool { return releases.Load() > 0 })
 				l.passes(offerPatience + 2*stepInterval)
 				l.settles("after that", map[string]int{"a": 40})

@@ -61,7 +61,7 @@ func (c *coordinator) releaseShard(ctx context.Context, name, to string) bool {
 		return true
 	}
 	klog.FromContext(ctx).Error(err, "Failed to release a shard")
-	if !controller.IsRefused(err) {
+	if !controller.IsRejected(err) {
 		c.doubtful[name] = lease.ResourceVersion
 	}
 	return false

@@ -35,7 +35,7 @@ func TestShardOfferedToAStoppedReplicaIsTakenBackAtOnce(t *testing.T) {
 		l.settles("with one replica", map[string]int{"a": 40})
 		b := l.start("b", 4, func(m *member, _ *Options) {
 			stop.Store(m.stop)
-			updates(m, refuseShard)
+			updates(m, rejectShard)
 		})
 		controllertest.ErrorContains(l.t, "", <-b.ended)
 		l.settlesWithin(stepInterval, "when the other one has been stopped", map[string]int{"a": 40})

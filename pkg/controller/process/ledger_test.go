@@ -288,8 +288,8 @@ func updates(m *member, answer func(*coordinationv1.Lease) error) {
 
 func isShard(lease *coordinationv1.Lease) bool { return strings.Contains(lease.Name, "-shard-") }
 
-// refuseShard returns the error Forbidden for the Lease of a shard, and nil for other Leases.
-func refuseShard(lease *coordinationv1.Lease) error {
+// rejectShard returns the error Forbidden for the Lease of a shard, and nil for other Leases.
+func rejectShard(lease *coordinationv1.Lease) error {
 	if !isShard(lease) {
 		return nil
 	}

@@ -122,13 +122,13 @@ func TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites(t *testing.T) {
 // that at once.
 func TestOtherInstallationWaitsWithItsLayout(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
-		var refused atomic.Bool
+		var rejected atomic.Bool
 		of := func(namespace string) func(*member, *Options) {
 			return func(m *member, o *Options) {
 				o.Leases = leasesOf(m, namespace)
 				m.client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
-					refuse := refused.Load() && namespace == "one" && action.GetNamespace() == metav1.NamespaceSystem
-					return refuse, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), leaseName, errors.New("no"))
+					reject := rejected.Load() && namespace == "one" && action.GetNamespace() == metav1.NamespaceSystem
+					return reject, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), leaseName, errors.New("no"))
 				})
 			}
 		}
@@ -142,7 +142,7 @@ func TestOtherInstallationWaitsWithItsLayout(t *testing.T) {
 		if holderOf(leaseIn(t, l.client, "one")) == "b" {
 			a, b = b, a
 		}
-		refused.Store(true)
+		rejected.Store(true)
 		a.fails()
 		l.settles("when the first installation has lost the Lease of the cluster", map[string]int{"c": 40})
 		b.ends()
@@ -155,7 +155,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestFenceRefusesWritesOutsideOfTheTerm(t *testing.T) {
+func TestFenceRejectsWritesOutsideOfTheTerm(t *testing.T) {
 	clock, sent := clocktesting.NewFakePassiveClock(time.Now()), 0
 	held, other := newTerm(clock, leaseDuration, renewDeadline), newTerm(clock, leaseDuration, renewDeadline)
 	fence := &Fence{}

@@ -173,7 +173,7 @@ func (b *beforeRollout) create(ctx context.Context, p *scope, wanted runID) (run
 		return desiredRunPod(p.app, p.observed.contents, wanted), nil
 	})
 	if last := (*runonce.Rejection)(nil); errors.As(err, &last) {
-		err = controller.Warn(pods.Refused(runPodName(p.app), last.Err, "", last.After))
+		err = controller.Warn(pods.Rejected(runPodName(p.app), last.Err, "", last.After))
 	}
 	return state, err
 }

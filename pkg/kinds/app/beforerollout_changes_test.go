@@ -91,8 +91,8 @@ func TestBeforeRolloutGoesOnAlthoughAnotherChildFails(t *testing.T) {
 	f.reconcile()
 	f.endRun(0, "")
 	f.Change(func(app *v1alpha1.App) { app.Spec.Ingress = &v1alpha1.AppIngress{Host: "shop.example.com"} })
-	refused := apierrors.NewInvalid(networkingv1.SchemeGroupVersion.WithKind("Ingress").GroupKind(), "web", nil)
-	f.Journal.FailNext("create", "ingresses", refused)
+	rejected := apierrors.NewInvalid(networkingv1.SchemeGroupVersion.WithKind("Ingress").GroupKind(), "web", nil)
+	f.Journal.FailNext("create", "ingresses", rejected)
 	controllertest.Equal(t, "reason after the end of the command", reasonRun, controller.ReasonOf(f.Reconcile().Err))
 }
 

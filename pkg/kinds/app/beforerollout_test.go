@@ -297,7 +297,7 @@ func TestBeforeRolloutReportsRejectedPod(t *testing.T) {
 	f.Journal.FailNext("create", "pods", apierrors.NewForbidden(corev1.Resource("pods"), runName, errors.New("denied")))
 	r := f.Reconcile()
 	controllertest.Equal(t, "writes", []string{createRun, updateStatus}, r.Writes)
-	if !strings.HasPrefix(f.ready(), "False PodRefused: The API server rejected Pod web-before-rollout: ") {
+	if !strings.HasPrefix(f.ready(), "False PodRejected: The API server rejected Pod web-before-rollout: ") {
 		t.Errorf("the condition is %s", f.ready())
 	}
 	controllertest.Equal(t, "writes before the next attempt is due", nil, f.reconcile())

@@ -142,7 +142,7 @@ func stillReady(app *v1alpha1.App, was, d *appsv1.Deployment) bool {
 func summarizeRollout(d *appsv1.Deployment, needed int32) controller.Summary {
 	s := rollout.Summarize(d, needed)
 	if s.State == controller.StateDegraded && s.Reason == failedCreate {
-		s.Note = pods.RefusedPodsNote(d.Name, s.Message)
+		s.Note = pods.RejectedPodsNote(d.Name, s.Message)
 	}
 	return s
 }

@@ -66,7 +66,7 @@ func TestAppSaysWhyPodsAreRejected(t *testing.T) {
 	rejectPods(d)
 	s := summarizeRollout(d, neededBy(example(), d, nil))
 	controllertest.Equal(t, "state", controller.StateDegraded, s.State)
-	controllertest.Equal(t, "reason", "PodRefused", s.Reason)
+	controllertest.Equal(t, "reason", "PodRejected", s.Reason)
 	const want = `The API server rejects Pods of Deployment web: pods "web-1-a" is forbidden: exceeded quota: small. ` +
 		"Raise the quota: a rollout needs room for one more Pod."
 	controllertest.Equal(t, "message", want, s.Message)

@@ -30,7 +30,7 @@ var (
 	messageProblem = Messages.Declare("", "Pod {pod} does not start: {problem}.",
 		"Nothing to do: this text is part of another message.")
 	adviceToRestrict = Messages.Declare("", "Delete the At, and create it again with spec.restricted set to true",
-		"Nothing to do: this text is part of the message of PodRefused.")
+		"Nothing to do: this text is part of the message of PodRejected.")
 
 	messageSucceeded = Messages.Declare("CommandSucceeded", "{ending}", "Nothing to do.")
 	messageFailed    = Messages.Declare("BackoffLimitExceeded", "{ending}",

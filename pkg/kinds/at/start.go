@@ -52,7 +52,7 @@ func (r *reconciler) reject(at *v1.At, err error) error {
 	if pods.ViolatesPodSecurity(last.Err) && !restricted(at) {
 		advice = adviceToRestrict.With()
 	}
-	err = pods.Refused(podName(at), last.Err, advice, last.After)
+	err = pods.Rejected(podName(at), last.Err, advice, last.After)
 	summarize(at, controller.StateProgressing, controller.Note{Reason: controller.ReasonOf(err), Message: err.Error()})
 	return err
 }

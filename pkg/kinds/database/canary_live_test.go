@@ -170,7 +170,7 @@ func (c *canaryDatabase) rotateLogin(t *testing.T, n int) {
 		return string(c.fixture.secret().Data[credentials.KeyUsername]) != username
 	})
 	c.Clock.Step(credentials.DefaultGracePeriod + time.Second)
-	c.until(t, "the server to refuse the former login", func() bool {
+	c.until(t, "the server to reject the former login", func() bool {
 		why := c.loginFails(t, username, password)
 		return strings.Contains(why, "28000") || strings.Contains(why, "28P01")
 	})
@@ -258,7 +258,7 @@ func TestPasswordsAppearOnlyInSecrets(t *testing.T) {
 	// The operator passes neither a password with a control character nor this attribute on to the script.
 	good := c.password()
 	c.setPassword("canary-with-a-line-break-e0c3\n")
-	c.until(t, "the operator to refuse the password", func() bool { return c.reason() == "InvalidPassword" })
+	c.until(t, "the operator to reject the password", func() bool { return c.reason() == "InvalidPassword" })
 	key := "alternate2" + passwordSuffix
 	c.mountWith(t, map[string]string{key: "canary-with-a-line-break-e0c3\n"}, "has a control character")
 	c.mountWith(t, map[string]string{key: "canary-that-fails-with-an-attribute-11d4", keyAttributes: "NOSUCHATTRIBUTE"},

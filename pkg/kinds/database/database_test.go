@@ -48,8 +48,8 @@ func TestReconcileCreatesChildrenOfDatabase(t *testing.T) {
 	controllertest.Equal(t, "writes of the no-op reconcile", nil, r.Writes)
 }
 
-// refusedGrowth is the error of the API server for a claim whose storage class allows no expansion.
-var refusedGrowth = apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "shop",
+// rejectedGrowth is the error of the API server for a claim whose storage class allows no expansion.
+var rejectedGrowth = apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "shop",
 	errors.New("the class does not allow it"))
 
 func TestReconcileVolume(t *testing.T) {
@@ -57,7 +57,7 @@ func TestReconcileVolume(t *testing.T) {
 		change      func(*v1alpha1.Database)
 		changeClaim func(*corev1.PersistentVolumeClaim)
 		stopped     bool // whether PostgreSQL does not run
-		refuse      error
+		reject      error
 		writes      []string
 		size        string
 		reason      string
@@ -74,8 +74,8 @@ func TestReconcileVolume(t *testing.T) {
 				c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
 			}, stopped: true, writes: []string{updateStatus}, size: "1Gi", reason: "Starting",
 		},
-		"a refused growth does not stop the next steps": {
-			change: func(db *v1alpha1.Database) { withSize("2Gi")(db); withImage("postgres:17.6")(db) }, refuse: refusedGrowth,
+		"a rejected growth does not stop the next steps": {
+			change: func(db *v1alpha1.Database) { withSize("2Gi")(db); withImage("postgres:17.6")(db) }, reject: rejectedGrowth,
 			writes: []string{patchClaim, patchStatefulSet, updateStatus}, size: "1Gi", reason: "StorageCannotGrow",
 			err: "the class does not allow it",
 		},
@@ -112,8 +112,8 @@ func TestReconcileVolume(t *testing.T) {
 			if c.stopped {
 				f.changeStatefulSet(func(s *appsv1.StatefulSet) { s.Status.ReadyReplicas = 0 })
 			}
-			if c.refuse != nil {
-				f.Journal.FailNext("patch", "persistentvolumeclaims", c.refuse)
+			if c.reject != nil {
+				f.Journal.FailNext("patch", "persistentvolumeclaims", c.reject)
 			}
 			r := f.Reconcile()
 			controllertest.ErrorContains(t, c.err, r.Err)
@@ -126,12 +126,12 @@ func TestReconcileVolume(t *testing.T) {
 	}
 }
 
-func TestReconcileDelaysRetryOfRefusedVolumeExpansion(t *testing.T) {
+func TestReconcileDelaysRetryOfRejectedVolumeExpansion(t *testing.T) {
 	f := readyFixture(t)
 	reconcile := func(when string, writes ...string) {
 		t.Helper()
 		if len(writes) > 0 {
-			f.Journal.FailNext("patch", "persistentvolumeclaims", refusedGrowth)
+			f.Journal.FailNext("patch", "persistentvolumeclaims", rejectedGrowth)
 		}
 		r := f.Reconcile()
 		controllertest.ErrorContains(t, "the class does not allow it", r.Err)

@@ -32,9 +32,9 @@ const (
 // Connector connects to the servers of Databases. A *postgresql.Connector is a Connector.
 type Connector interface {
 	// Settings logs in to a server with the host, the role and the password in as, and returns the settings that the
-	// server has applied. namespace is the namespace of the Database. Settings changes nothing on the server, and
-	// returns when ctx ends. An error has a class of package postgresql: Refused if the server does not accept the role
-	// with this password, and Silent if it does not respond. Several goroutines may call Settings at the same time.
+	// server has applied. namespace is the namespace of the Database. Settings changes nothing on the server, and returns
+	// when ctx ends. An error has a class of package postgresql: LoginRejected if the server does not accept the role with
+	// this password, and Silent if it does not respond. Several goroutines may call Settings at the same time.
 	Settings(ctx context.Context, namespace string, as postgresql.Settings) (postgresql.ServerSettings, error)
 }
 
@@ -83,17 +83,17 @@ func declare(
 		users = func(*corev1.Secret) []string { return nil }
 	}
 	reconciler := &reconciler{
-		pod:       func(ns, name string) (*corev1.Pod, error) { return watched.Lister().Pods(ns).Get(name) },
-		podStore:  watched.Informer().GetStore(),
-		databases: c.Windlass.WindlassV1alpha1(),
-		pods:      c.Kube.CoreV1(),
-		refusals:  controller.NewRefusals[string](r.Clock),
-		absences:  utilcache.NewExpiringWithClock(r.Clock),
-		connector: o.Connector,
-		users:     users,
-		events:    r.Events,
-		image:     cmp.Or(o.Image, DefaultImage),
-		clock:     r.Clock,
+		pod:        func(ns, name string) (*corev1.Pod, error) { return watched.Lister().Pods(ns).Get(name) },
+		podStore:   watched.Informer().GetStore(),
+		databases:  c.Windlass.WindlassV1alpha1(),
+		pods:       c.Kube.CoreV1(),
+		rejections: controller.NewRejections[string](r.Clock),
+		absences:   utilcache.NewExpiringWithClock(r.Clock),
+		connector:  o.Connector,
+		users:      users,
+		events:     r.Events,
+		image:      cmp.Or(o.Image, DefaultImage),
+		clock:      r.Clock,
 	}
 	own := c.Kinds.Windlass().V1alpha1().Databases()
 	return children.Kind[*v1alpha1.Database, *scope]{

@@ -21,7 +21,7 @@ var (
 		"Restart PostgreSQL at a time when its clients can reconnect.")
 	messageApplying = Messages.Declare("ApplyingSettings", "PostgreSQL accepts connections, and is applying the changed "+
 		"settings.", "Wait.")
-	messageSettingsRefused = Messages.Declare("SettingsRefused", "{problem} PostgreSQL continues to run with the "+
+	messageSettingsRejected = Messages.Declare("SettingsRejected", "{problem} PostgreSQL continues to run with the "+
 		"previous settings. Correct the spec.",
 		"Correct the spec. For details, see the log of the Pod.")
 	messageNotApplied = Messages.Declare("SettingsNotApplied",
@@ -81,7 +81,7 @@ var (
 )
 
 // StartMessages declares the messages of server.sh, which become the cause in the messages CrashLoopBackOff and
-// SettingsRefused.
+// SettingsRejected.
 var StartMessages = messagesIn(serverScript)
 
 // failure matches a message of server.sh.

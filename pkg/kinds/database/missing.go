@@ -76,13 +76,13 @@ func (r *reconciler) missing(ctx context.Context, p *scope) error {
 		return nil
 	}
 	pod := podOf(p.statefulSet)
-	refusal, taken, err := r.tryPod(ctx, pod)
+	rejection, taken, err := r.tryPod(ctx, pod)
 	if err != nil {
 		return err
 	}
 	switch {
-	case refusal != nil:
-		a.note = refusal
+	case rejection != nil:
+		a.note = rejection
 	case a.accepted && taken:
 		a.note = ptr.To(messagePodTaken.Note(pod.Name, p.statefulSet.Name, p.db.Namespace))
 	case a.accepted:
@@ -90,8 +90,8 @@ func (r *reconciler) missing(ctx context.Context, p *scope) error {
 	default:
 		a.note = nil // the StatefulSet controller is about to create the Pod
 	}
-	a.accepted = refusal == nil
-	a.next = now.Add(min(max(now.Sub(a.since), pods.ShortestRefusal), pods.LongestRefusal))
+	a.accepted = rejection == nil
+	a.next = now.Add(min(max(now.Sub(a.since), pods.ShortestRejection), pods.LongestRejection))
 	r.absences.Set(p.db.UID, a, forgetAfter)
 	if a.accepted && !taken {
 		return r.retryPod(ctx, p, now)
@@ -101,15 +101,15 @@ func (r *reconciler) missing(ctx context.Context, p *scope) error {
 
 // tryPod creates a Pod as a dry run. It returns why the API server rejects the Pod, or nil if the API server accepts
 // the Pod or does not say why. taken is true if another Pod has the name.
-func (r *reconciler) tryPod(ctx context.Context, pod *corev1.Pod) (refusal *controller.Note, taken bool, err error) {
+func (r *reconciler) tryPod(ctx context.Context, pod *corev1.Pod) (rejection *controller.Note, taken bool, err error) {
 	_, err = r.pods.Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case err == nil, pods.IsUndecided(err):
 		return nil, false, nil
 	case apierrors.IsAlreadyExists(err):
 		return nil, true, nil
-	case pods.IsRefusal(err), apierrors.IsInvalid(err):
-		return ptr.To(pods.RefusedNote(pod.Name, err)), false, nil
+	case pods.IsRejection(err), apierrors.IsInvalid(err):
+		return ptr.To(pods.RejectedNote(pod.Name, err)), false, nil
 	}
 	return nil, false, fmt.Errorf("checking whether the API server accepts Pod %s/%s: %w", pod.Namespace, pod.Name, err)
 }

@@ -63,18 +63,18 @@ func TestDatabaseSaysWhyPodIsMissing(t *testing.T) {
 		err             error
 		reason, message string
 	}{
-		"a quota that is used up": {forbiddenPod("exceeded quota: small, requested: pods=1"), "PodRefused",
+		"a quota that is used up": {forbiddenPod("exceeded quota: small, requested: pods=1"), "PodRejected",
 			forbidden + `exceeded quota: small, requested: pods=1. Raise the quota, or wait until other Pods end` + retry},
 		"a LimitRange whose default makes the Pod invalid": {
 			apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "shop-0", field.ErrorList{
 				field.Invalid(field.NewPath("spec", "containers").Index(0).Child("resources", "requests"), "1Gi",
 					"must be less than or equal to memory limit of 512Mi"),
-			}), "PodRefused",
+			}), "PodRejected",
 			rejects + `Pod "shop-0" is invalid: spec.containers[0].resources.requests: Invalid value: "1Gi": must be ` +
 				`less than or equal to memory limit of 512Mi. ` +
 				resources + retry,
 		},
-		"a webhook that does not answer": {apierrors.NewInternalError(errors.New(hook)), "PodRefused",
+		"a webhook that does not answer": {apierrors.NewInternalError(errors.New(hook)), "PodRejected",
 			rejects + "Internal error occurred: " + hook + ". Ask the administrator of the cluster to repair the " +
 				"admission webhook" + retry},
 		"a policy for the StatefulSet's user": {nil, "PodMissing", look},
@@ -128,9 +128,9 @@ func TestDatabaseRecoversOnceItsPodIsAccepted(t *testing.T) {
 	f.Reconcile()
 	f.Clock.Step(missingGrace)
 	f.Reconcile()
-	controllertest.Equal(t, "reason", "PodRefused", f.reason())
+	controllertest.Equal(t, "reason", "PodRejected", f.reason())
 	d.err = nil
-	f.Clock.Step(pods.LongestRefusal)
+	f.Clock.Step(pods.LongestRejection)
 	r := f.Reconcile()
 	// The first write makes the StatefulSet controller retry.
 	controllertest.Equal(t, "writes", []string{patchStatefulSet, updateStatus}, r.Writes)

@@ -139,7 +139,7 @@ func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.Serv
 			now := r.clock.Now()
 			p.proven = !now.Before(changedAt(p.settings, now).Add(settleTime))
 		}
-		if postgresql.ClassOf(err) != postgresql.Refused {
+		if postgresql.ClassOf(err) != postgresql.LoginRejected {
 			return seen, err
 		}
 	}
@@ -153,7 +153,7 @@ func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.Serv
 func settling(p *scope, seen postgresql.ServerSettings, err error, now time.Time) (time.Duration, error) {
 	class := postgresql.ClassOf(err)
 	changed := changedAt(p.settings, now)
-	unknown, late := err != nil && class != postgresql.Refused, !now.Before(changed.Add(settleTime))
+	unknown, late := err != nil && class != postgresql.LoginRejected, !now.Before(changed.Add(settleTime))
 	switch {
 	case err == nil && seen.Revision == revisionOf(p.settings):
 		return 0, nil

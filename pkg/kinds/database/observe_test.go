@@ -24,8 +24,8 @@ type fakeServer struct {
 	seen  postgresql.ServerSettings
 	err   error
 	looks int
-	// refusesNext is true if the server does not accept the next login of a rotation.
-	refusesNext bool
+	// rejectsNext is true if the server does not accept the next login of a rotation.
+	rejectsNext bool
 }
 
 // Settings implements Connector.
@@ -43,8 +43,8 @@ func (s *fakeServer) Settings(
 		Mode: postgresql.Disable,
 	}
 	controllertest.Equal(s.f.T, "settings of the login to a server in "+namespace, want, as)
-	if s.refusesNext && wanted == of.other {
-		return postgresql.ServerSettings{}, postgresql.NewError(postgresql.Refused, "no such role")
+	if s.rejectsNext && wanted == of.other {
+		return postgresql.ServerSettings{}, postgresql.NewError(postgresql.LoginRejected, "no such role")
 	}
 	if s.err != nil {
 		return postgresql.ServerSettings{}, s.err
@@ -122,7 +122,7 @@ func TestChangedSettingsAreApplied(t *testing.T) {
 			reason: "Available", progress: "ApplyingSettings", again: lookAgain,
 		},
 		"a server that does not know the password yet": {
-			server: fakeServer{err: postgresql.NewError(postgresql.Refused, "no")}, writes: []string{
+			server: fakeServer{err: postgresql.NewError(postgresql.LoginRejected, "no")}, writes: []string{
 				patchSettings, patchPod, updateStatus,
 			},
 			reason: "Available", progress: "ApplyingSettings", again: lookAgain,
@@ -139,11 +139,11 @@ func TestChangedSettingsAreApplied(t *testing.T) {
 			server: fakeServer{old: true}, after: settleTime, writes: []string{patchSettings, patchPod, updateStatus},
 			reason: "SettingsNotApplied", progress: "SettingsNotApplied", err: "See `kubectl logs -n default shop-0`",
 		},
-		"a server that refuses a setting": {
+		"a server that rejects a setting": {
 			server: fakeServer{
 				seen: postgresql.ServerSettings{Problem: "PostgreSQL rejects a parameter: invalid value."},
 			}, writes: []string{patchSettings, patchPod, updateStatus},
-			reason: "SettingsRefused", progress: "SettingsRefused", err: "PostgreSQL rejects a parameter: invalid " +
+			reason: "SettingsRejected", progress: "SettingsRejected", err: "PostgreSQL rejects a parameter: invalid " +
 				"value. PostgreSQL continues to run",
 		},
 		"a server that is about to restart": {

@@ -28,8 +28,8 @@ const (
 	deletionRecheck = 5 * time.Second
 	// growthRetry is how often a rejected growth of a volume is retried. The storage class may allow the growth later.
 	growthRetry = 5 * time.Minute
-	// refusedRetry is how often the operator checks whether the server has applied settings that it rejected before.
-	refusedRetry = 5 * time.Minute
+	// rejectedRetry is how often the operator checks whether the server has applied settings that it rejected before.
+	rejectedRetry = 5 * time.Minute
 )
 
 // reconciler has the caches, the clients and the options that the steps of a reconcile need.
@@ -45,8 +45,8 @@ type reconciler struct {
 	// databases reads a Database from the API server before the operator deletes its data.
 	databases windlassclient.DatabasesGetter
 	pods      coreclient.PodsGetter
-	// refusals remembers the rejected growths of volumes, each with the desired size.
-	refusals *controller.Refusals[string]
+	// rejections remembers the rejected growths of volumes, each with the desired size.
+	rejections *controller.Rejections[string]
 	// absences has the absence of each missing Pod, by the UID of its Database.
 	absences *utilcache.Expiring
 	// connector is Options.Connector.
@@ -99,7 +99,7 @@ func settingsProblem(db *v1alpha1.Database) error {
 	if db.Status.Server == nil || db.Status.Server.Problem == "" {
 		return nil
 	}
-	return controller.Stalled(messageSettingsRefused.Error(db.Status.Server.Problem), refusedRetry)
+	return controller.Stalled(messageSettingsRejected.Error(db.Status.Server.Problem), rejectedRetry)
 }
 
 // applyClaim applies the claim by calling ensure. A previous Database of the same name may have left the claim. If the
@@ -110,13 +110,13 @@ func (r *reconciler) applyClaim(ctx context.Context, p *scope, ensure func(conte
 		return err
 	}
 	size := p.db.Spec.Storage.Size
-	if last, found := r.refusals.Recent(p.db.UID, "", size.String()); found && cached != nil {
+	if last, found := r.rejections.Recent(p.db.UID, "", size.String()); found && cached != nil {
 		p.claim, p.cannotGrow = cached, last.Err // so the desired claim has the current size
 	}
 	err = ensure(ctx, p)
 	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && cached != nil && sizeOf(cached).Cmp(size) != 0 {
 		p.claim, p.cannotGrow = cached, controller.Stalled(messageCannotGrow.Error(volumeSize(cached), err), growthRetry)
-		r.refusals.Note(p.db.UID, "", size.String(), p.cannotGrow, growthRetry, growthRetry)
+		r.rejections.Note(p.db.UID, "", size.String(), p.cannotGrow, growthRetry, growthRetry)
 		err = nil
 	}
 	if err != nil {

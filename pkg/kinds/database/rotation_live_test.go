@@ -184,7 +184,7 @@ func (d *liveDatabase) rotate(t *testing.T, n int) (secret *corev1.Secret, rows 
 	})
 	rows = old.end(t, "former")
 	d.formerUsers.Store(new([]string))
-	d.until(t, "the server to refuse the former login", func() bool {
+	d.until(t, "the server to reject the former login", func() bool {
 		err := d.write(former)
 		if err == nil {
 			rows++

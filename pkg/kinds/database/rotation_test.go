@@ -55,10 +55,10 @@ func TestRotationSteps(t *testing.T) {
 		controllertest.Equal(t, "waiting "+when, waitingFor, f.Object().Status.Credentials.WaitingFor)
 		return r.Result
 	}
-	server.refusesNext, server.old = true, true
+	server.rejectsNext, server.old = true, true
 	step("before the server has the password", "app: app=Password app-login1=Password app-login2=None",
 		"PostgreSQL to accept the login app-login1", patchSettings, patchPod, updateStatus)
-	server.refusesNext, server.old = false, false
+	server.rejectsNext, server.old = false, false
 	started := f.Clock.Now()
 	waiting := "the end of the grace period at " +
 		started.Add(credentials.DefaultGracePeriod).UTC().Truncate(time.Second).Format(time.RFC3339)
@@ -78,7 +78,7 @@ func TestRotationSteps(t *testing.T) {
 		patchPod, updateStatus)
 	step("at rest", "app-login1: app=None app-login1=Password app-login2=None", "")
 	f.Change(requested("2"))
-	server.refusesNext, server.old = true, true
+	server.rejectsNext, server.old = true, true
 	step("at the next request", "app-login1: app=None app-login1=Password app-login2=Password",
 		"PostgreSQL to accept the login app-login2", patchSettings, patchPod, updateStatus)
 	controllertest.Equal(t, "key of another client", "theirs", string(f.secret().Data["jdbc-url"]))
@@ -176,8 +176,8 @@ func TestRotationWaitsForProof(t *testing.T) {
 		waitingFor string
 		err        string
 	}{
-		"a server that refuses the next login, and says why": {
-			disturb:    func(s *fakeServer) { s.refusesNext, s.seen.Problem = true, "A role app-login1 exists." },
+		"a server that rejects the next login, and says why": {
+			disturb:    func(s *fakeServer) { s.rejectsNext, s.seen.Problem = true, "A role app-login1 exists." },
 			waitingFor: "PostgreSQL to accept the settings; see the condition Ready",
 			err:        "A role app-login1 exists.",
 		},

@@ -243,7 +243,7 @@ func TestManualPolicyWaitsForRestart(t *testing.T) {
 	s.wants(t, "show max_connections", "32")
 }
 
-func TestRefusedParametersKeepFormerValues(t *testing.T) {
+func TestRejectedParametersKeepFormerValues(t *testing.T) {
 	t.Parallel()
 	s := newLiveServer(t, func(db *v1alpha1.Database) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "5MB", "max_connections": "31"}

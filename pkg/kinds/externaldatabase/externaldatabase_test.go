@@ -185,8 +185,8 @@ func TestServerErrorSetsConditions(t *testing.T) {
 			reason: "ServerNotTrusted", phase: "Failed", stalled: true, message: "In Secret server, set ca",
 		},
 		postgresql.Unverified: {reason: reasonUntrusted, phase: "Failed", stalled: true, message: "set sslmode to"},
-		postgresql.Refused: {
-			reason: "LoginRefused", phase: "Failed", stalled: true, message: "username and password in Secret server",
+		postgresql.LoginRejected: {
+			reason: "LoginRejected", phase: "Failed", stalled: true, message: "username and password in Secret server",
 		},
 		postgresql.Denied: {reason: "PermissionDenied", phase: "Failed", stalled: true, message: "CREATEROLE and CREATEDB"},
 		postgresql.Uninherited: {

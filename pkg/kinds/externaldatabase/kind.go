@@ -65,7 +65,7 @@ func declare(
 	reconciler := &reconciler{
 		secrets: children, connections: read, open: open, live: c.Windlass.WindlassV1alpha1(),
 		databases: databases.Lister(), claims: c.Kube.CoreV1(),
-		refusals: controller.NewRefusals[controller.Key](r.Clock), clock: r.Clock, users: users, events: r.Events,
+		unavailable: controller.NewRejections[controller.Key](r.Clock), clock: r.Clock, users: users, events: r.Events,
 		stored: stored,
 	}
 	kind = controller.Kind[*v1alpha1.ExternalDatabase]{

@@ -80,7 +80,7 @@ var (
 		"Only `kubectl windlass plan` says this. Check who wrote the connection, and plan without --connect.")
 	messageForbidden = Messages.Declare("HostNotAllowed", "{error}. Ask the administrator of the operator to allow the "+
 		"host, or change {secret}.", "Change the host, or ask for the flag --external-database-allowed-hosts.")
-	messageRefused = Messages.Declare("LoginRefused", "{error}. Check username and password in {secret}, and "+
+	messageLoginRejected = Messages.Declare("LoginRejected", "{error}. Check username and password in {secret}, and "+
 		"pg_hba.conf on the server.", "Correct username or password in the Secret, or pg_hba.conf.")
 	messageDenied = Messages.Declare(reasonDenied, "{error}. Set CREATEROLE and CREATEDB on the role in {secret}. To "+
 		"end sessions of other roles, it needs membership in pg_signal_backend. To manage a role that another role "+

@@ -20,7 +20,7 @@ var (
 	logins = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: "windlass_postgresql_logins_total",
 		Help: "Logins to PostgreSQL servers by the entry of --external-database-allowed-hosts that allows " +
-			"the server (or unlisted), role (administrator or owner) and result (success, refused, silent or failed).",
+			"the server (or unlisted), role (administrator or owner) and result (success, rejected, silent or failed).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"server", "role", "result"})
 )
@@ -40,8 +40,8 @@ func loginResult(err error) string {
 	switch {
 	case err == nil:
 		return "success"
-	case postgresql.ClassOf(err) == postgresql.Refused:
-		return "refused"
+	case postgresql.ClassOf(err) == postgresql.LoginRejected:
+		return "rejected"
 	case postgresql.ClassOf(err) == postgresql.Silent:
 		return "silent"
 	}

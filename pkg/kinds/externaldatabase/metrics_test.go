@@ -17,7 +17,7 @@ func TestRequestsToServersAreMeasured(t *testing.T) {
 	const server = "measured.example.com"
 	for _, r := range []postgresql.Request{
 		{Login: postgresql.LoginOwner},
-		{Login: postgresql.LoginAdministrator, Err: postgresql.NewError(postgresql.Refused, "wrong password")},
+		{Login: postgresql.LoginAdministrator, Err: postgresql.NewError(postgresql.LoginRejected, "wrong password")},
 		{Login: postgresql.LoginAdministrator, Err: postgresql.NewError(postgresql.Silent, "no response")},
 		{Login: postgresql.LoginAdministrator, Err: errors.New("something else")},
 		{},
@@ -31,7 +31,7 @@ func TestRequestsToServersAreMeasured(t *testing.T) {
 		nil))
 	for _, want := range []string{
 		`windlass_postgresql_logins_total{result="success",role="owner",server="measured.example.com"} 1`,
-		`windlass_postgresql_logins_total{result="refused",role="administrator",server="measured.example.com"} 1`,
+		`windlass_postgresql_logins_total{result="rejected",role="administrator",server="measured.example.com"} 1`,
 		`windlass_postgresql_logins_total{result="silent",role="administrator",server="measured.example.com"} 1`,
 		`windlass_postgresql_logins_total{result="failed",role="administrator",server="measured.example.com"} 1`,
 		`windlass_postgresql_request_duration_seconds_sum{server="measured.example.com"} 12`,

@@ -53,9 +53,9 @@ type reconciler struct {
 	databases listers.DatabaseLister
 	// claims reads the volume of a Database from the API server.
 	claims coreclient.PersistentVolumeClaimsGetter
-	// refusals remembers the servers that have not been available yet, each with its connection Secret.
-	refusals *controller.Refusals[controller.Key]
-	clock    clock.PassiveClock
+	// unavailable remembers the servers that have not been available yet, each with its connection Secret.
+	unavailable *controller.Rejections[controller.Key]
+	clock       clock.PassiveClock
 	// users returns the known users of the previous login of a Secret.
 	users  credentials.Users
 	events controller.EventRecorder

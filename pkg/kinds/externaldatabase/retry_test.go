@@ -16,7 +16,7 @@ import (
 
 func TestServerThatWasNeverUsedIsRetriedSooner(t *testing.T) {
 	c := kindtest.NewCluster(t)
-	r := &reconciler{clock: c.Clock, refusals: controller.NewRefusals[controller.Key](c.Clock)}
+	r := &reconciler{clock: c.Clock, unavailable: controller.NewRejections[controller.Key](c.Clock)}
 	err := postgresql.NewError(postgresql.Silent, "no response")
 	var delays []time.Duration
 	for range 4 {

@@ -135,7 +135,7 @@ func TestStepsOfRotation(t *testing.T) {
 	const advice = `role "clerk" has REPLICATION. Ask a superuser of the server to run: ALTER ROLE "clerk" NOREPLICATION`
 	protected := postgresql.NewConflict(postgresql.Protected,
 		postgresql.Conflict{Role: true, Remedy: `ALTER ROLE "clerk" NOREPLICATION`}, `role "clerk" has REPLICATION`)
-	day, refused := 24*time.Hour, postgresql.NewError(postgresql.Refused, "no line in pg_hba.conf")
+	day, rejected := 24*time.Hour, postgresql.NewError(postgresql.LoginRejected, "no line in pg_hba.conf")
 	for name, c := range map[string]struct {
 		db               []func(*v1alpha1.ExternalDatabase)
 		created, rotated time.Duration // how long ago the Secret was created, and the login was rotated
@@ -188,9 +188,9 @@ func TestStepsOfRotation(t *testing.T) {
 			calls: []string{"rotate to clerk-login1"}, waitingFor: `run: COMMENT ON ROLE "clerk-login1" IS`,
 			events: []string{"Warning RotationBlocked"}, requeueAfter: 5 * time.Minute,
 		},
-		"a refused login blocks the rotation": {
+		"a rejected login blocks the rotation": {
 			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: &fakeServer{
-				found: current().found, rotated: refused,
+				found: current().found, rotated: rejected,
 			},
 			calls: []string{"rotate to clerk-login1"}, waitingFor: "no line in pg_hba.conf", events: []string{
 				"Warning RotationBlocked",

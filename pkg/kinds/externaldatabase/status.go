@@ -30,14 +30,14 @@ const (
 
 // stalls has the messages about errors that last until a user changes the Secret, the spec or the server.
 var stalls = map[postgresql.Class]*controller.Message{
-	postgresql.Forbidden:   messageForbidden,
-	postgresql.Untrusted:   messageUntrusted,
-	postgresql.Unverified:  messageUnverified,
-	postgresql.Refused:     messageRefused,
-	postgresql.Denied:      messageDenied,
-	postgresql.Uninherited: messageUninherited,
-	postgresql.Replaced:    messageReplaced,
-	postgresql.Rejected:    messageRejected,
+	postgresql.Forbidden:     messageForbidden,
+	postgresql.Untrusted:     messageUntrusted,
+	postgresql.Unverified:    messageUnverified,
+	postgresql.LoginRejected: messageLoginRejected,
+	postgresql.Denied:        messageDenied,
+	postgresql.Uninherited:   messageUninherited,
+	postgresql.Replaced:      messageReplaced,
+	postgresql.Rejected:      messageRejected,
 }
 
 // explain converts an error of a server to an error of the engine, and adds advice. The message names the connection
@@ -103,7 +103,7 @@ func (r *reconciler) untilRetry(db *v1alpha1.ExternalDatabase, err error) time.D
 	if db.Status.ExternalID != "" {
 		return awayRetry
 	}
-	return r.refusals.Note(db.UID, "", connectionKey(db), err, soonRetry, awayRetry).Until.Sub(r.clock.Now())
+	return r.unavailable.Note(db.UID, "", connectionKey(db), err, soonRetry, awayRetry).Until.Sub(r.clock.Now())
 }
 
 // recreateAnnotation requests a new, empty database in place of a database that was not found. Its value is the

@@ -46,9 +46,9 @@ func componentStatus(c *component, all []*component) v1alpha1.PlatformComponentS
 		say(v1alpha1.ComponentWaiting, messageCrowded.Note(maxLeft))
 	case blocked:
 		say(v1alpha1.ComponentWaiting, messageNoHome.Note())
-	case refused:
+	case rejected:
 		if s.Phase == "" && s.Reason == "" && c.state != v1alpha1.Unmanaged {
-			say(v1alpha1.ComponentWaiting, messageRefusedSpec.Note())
+			say(v1alpha1.ComponentWaiting, messageRejectedSpec.Note())
 		}
 	case hold:
 		say(v1alpha1.ComponentWaiting, messageHeld.Note(pointingOut(v1alpha1.Managed, c.step.others, all)))

@@ -64,7 +64,7 @@ func declare(c kinds.Cluster, r controller.Runtime, o Options) (kind controller.
 		kinds:      known,
 		namespaces: namespaces,
 		tracker:    tracker,
-		refusals:   controller.NewRefusals[attempt](r.Clock),
+		rejections: controller.NewRejections[attempt](r.Clock),
 		clock:      r.Clock,
 		homes:      c.Kube.CoreV1().Namespaces(),
 		reserved:   o.OwnNamespaces,

@@ -78,7 +78,7 @@ var (
 	messageUnobserved = Messages.Declare(reasonNew, "{kind} {name} has not reported its status yet.", "Wait.")
 	messageNoHome     = Messages.Declare(reasonNamespace, "Waiting for the namespace of the Platform.",
 		"Read the condition Ready of the Platform.")
-	messageRefusedSpec = Messages.Declare(reasonInvalid, "The spec of the Platform is invalid. The condition Ready "+
+	messageRejectedSpec = Messages.Declare(reasonInvalid, "The spec of the Platform is invalid. The condition Ready "+
 		"of the Platform names the error.", "Read the condition Ready of the Platform.")
 	messageRemoving    = Messages.Declare(reasonRemoving, "{kind} {name} is being deleted.", "Wait.")
 	messageRemovalSays = Messages.Declare(reasonRemoving, "{kind} {name} is being deleted. Its condition Ready "+

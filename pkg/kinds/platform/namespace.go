@@ -54,7 +54,7 @@ func (r *reconciler) namespace(ctx context.Context, p *scope) error {
 	case hadNamespace(p.platform):
 		return r.namespaceGone(ctx, p)
 	}
-	if last, found := r.refusals.Recent(p.platform.UID, noComponent, attempt{}); found {
+	if last, found := r.rejections.Recent(p.platform.UID, noComponent, attempt{}); found {
 		return explainNamespace(name, last.Err)
 	}
 	p.confirmedUntil = time.Time{}
@@ -69,7 +69,7 @@ func (r *reconciler) namespace(ctx context.Context, p *scope) error {
 	case apierrors.IsAlreadyExists(err):
 		return nil // the event of its creation or deletion follows
 	case err != nil:
-		r.noteRefusal(p.platform, noComponent, attempt{}, err)
+		r.noteRejection(p.platform, noComponent, attempt{}, err)
 		return explainNamespace(name, err)
 	}
 	status.NamespaceUID = ptr.To(made.UID)

@@ -69,8 +69,8 @@ const (
 	hold verb = "hold"
 	// remove the child.
 	remove verb = "remove"
-	// refused is the step of every component if the spec is invalid.
-	refused verb = "refused"
+	// rejected is the step of every component if the spec is invalid.
+	rejected verb = "rejected"
 	// await the deletion of the child.
 	await verb = "await"
 	// stay leaves the child as it is until the tasks that the component depends on have succeeded.

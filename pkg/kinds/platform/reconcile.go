@@ -24,7 +24,7 @@ type reconciler struct {
 	kinds      childKinds
 	namespaces references.Known
 	tracker    *controller.Tracker
-	refusals   *controller.Refusals[attempt]
+	rejections *controller.Rejections[attempt]
 	clock      clock.PassiveClock
 	// homes creates and reads namespaces.
 	homes coreclient.NamespaceInterface
@@ -79,7 +79,7 @@ func (r *reconciler) Reconcile(ctx context.Context, platform *v1alpha1.Platform)
 		return controller.Result{}, err
 	}
 	if err := r.check(p); err != nil {
-		setRefused(platform, p.components)
+		setRejected(platform, p.components)
 		return controller.Result{}, err
 	}
 	p.homeless = r.namespace(ctx, p)
@@ -147,7 +147,7 @@ func (r *reconciler) do(ctx context.Context, p *scope, c *component) error {
 		return nil
 	}
 	of, tries := c.kind.Kind+"/"+c.name, attemptOf(p.platform, c)
-	if last, found := r.refusals.Recent(p.platform.UID, of, tries); found {
+	if last, found := r.rejections.Recent(p.platform.UID, of, tries); found {
 		return last.Err
 	}
 	child, err := r.act(ctx, p, c)
@@ -155,7 +155,7 @@ func (r *reconciler) do(ctx context.Context, p *scope, c *component) error {
 	case apierrors.IsNotFound(err) && c.step.verb == release:
 		child = nil // another client has deleted it
 	case err != nil:
-		r.noteRefusal(p.platform, of, tries, err)
+		r.noteRejection(p.platform, of, tries, err)
 		return err
 	}
 	c.observe(p, child)

@@ -104,10 +104,10 @@ func setDeleting(platform *v1alpha1.Platform, all []*component, err error) {
 	summarize(degraded, true, controller.Blocked(err).Note).SetOn(platform)
 }
 
-// setRefused sets the status of a Platform whose spec is invalid. The children of the Platform stay unchanged.
-func setRefused(platform *v1alpha1.Platform, all []*component) {
+// setRejected sets the status of a Platform whose spec is invalid. The children of the Platform stay unchanged.
+func setRejected(platform *v1alpha1.Platform, all []*component) {
 	for _, c := range all {
-		c.step = step{verb: refused}
+		c.step = step{verb: rejected}
 	}
 	setComponents(platform, all)
 	platform.Status.Phase = v1alpha1.PlatformFailed

@@ -121,7 +121,7 @@ func TestReconcile(t *testing.T) {
 			ready:  "Ready=False RollingOut: The newest Pods are being rolled out.",
 			args:   []string{"--memory-limit=64", "--threads=4"},
 		},
-		"refuses arguments that are too long": {
+		"rejects arguments that are too long": {
 			memcached: withArguments(), configMap: tuning(strings.Repeat("x", 4097)),
 			writes: []string{updateStatus},
 			ready:  "Ready=False ReconcileError: the arguments in ConfigMap tuning have more than 4096 bytes: shorten them",

@@ -28,10 +28,10 @@ import (
 )
 
 const (
-	// allowedFor and refusedFor are how long a decision of the API server is cached. A revoked token therefore works for
+	// allowedFor and rejectedFor are how long a decision of the API server is cached. A revoked token therefore works for
 	// up to allowedFor.
-	allowedFor = time.Minute
-	refusedFor = 10 * time.Second
+	allowedFor  = time.Minute
+	rejectedFor = 10 * time.Second
 	// answers is the maximum number of cached decisions.
 	answers = 1024
 	// perSecond and burst limit the reviews that one client may cause, per second and at once. A client is an IP address,
@@ -137,7 +137,7 @@ func (r *Reviewer) judge(request *http.Request) verdict {
 		}
 	}
 	if decided.status != http.StatusOK {
-		r.known.Add(asked, decided, refusedFor)
+		r.known.Add(asked, decided, rejectedFor)
 		r.allowed.Remove(asked)
 		return decided
 	}

@@ -123,15 +123,15 @@ func TestProtectReusesAnswerForAMinute(t *testing.T) {
 func TestClientThatTriesTokensDelaysNoOtherClient(t *testing.T) {
 	server := newJudges()
 	handler, clk := newHandler(server)
-	refused := 0
+	rejected := 0
 	for n := range 1000 {
 		if ask(t, handler, "/metrics", fmt.Sprintf("Bearer guess-%d", n),
 			"10.0.0.66:4000").Code == http.StatusTooManyRequests {
-			refused++
+			rejected++
 		}
 	}
-	if n := len(server.Actions()); n != burst || refused != 1000-burst {
-		t.Errorf("1000 tokens caused %d reviews, want %d; %d were refused", n, burst, refused)
+	if n := len(server.Actions()); n != burst || rejected != 1000-burst {
+		t.Errorf("1000 tokens caused %d reviews, want %d; %d were rejected", n, burst, rejected)
 	}
 	if status := ask(t, handler, "/metrics", "Bearer good", "10.0.0.1:4000").Code; status != http.StatusOK {
 		t.Errorf("another client: status %d", status)
@@ -177,7 +177,7 @@ func TestRevokedRightIsLimitedAgain(t *testing.T) {
 	for n := range 100 {
 		ask(t, handler, "/metrics", fmt.Sprintf("Bearer guess-%d", n), "10.0.0.1:4000")
 	}
-	clk.SetTime(clk.Now().Add(refusedFor + time.Second))
+	clk.SetTime(clk.Now().Add(rejectedFor + time.Second))
 	for n := range 100 {
 		ask(t, handler, "/metrics", fmt.Sprintf("Bearer further-%d", n), "10.0.0.1:4000")
 	}
@@ -186,7 +186,7 @@ func TestRevokedRightIsLimitedAgain(t *testing.T) {
 	}
 }
 
-func TestProtectRefusesRequestsWhileAPIServerDoesNotAnswer(t *testing.T) {
+func TestProtectRejectsRequestsWhileAPIServerDoesNotAnswer(t *testing.T) {
 	server := newJudges()
 	server.down = errors.New("no route to host")
 	handler, _ := newHandler(server)

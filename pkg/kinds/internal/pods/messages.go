@@ -62,15 +62,15 @@ var (
 
 // Messages about Pods that the API server rejects.
 var (
-	messageRefused = Messages.Declare("PodRefused", "The API server rejected Pod {pod}: {error}. {advice}. The "+
+	messageRejected = Messages.Declare("PodRejected", "The API server rejected Pod {pod}: {error}. {advice}. The "+
 		"operator retries within {time}.", "Follow the advice in the message.")
-	adviceForQuota     = Messages.Declare("", "Raise the quota, or wait until other Pods end", partOfMessage)
-	messageRefusedPods = Messages.Declare(messageRefused.Reason,
+	adviceForQuota      = Messages.Declare("", "Raise the quota, or wait until other Pods end", partOfMessage)
+	messageRejectedPods = Messages.Declare(messageRejected.Reason,
 		"The API server rejects Pods of Deployment {deployment}: {error}. {advice}.", "Follow the advice in the message.")
 	adviceForRollouts  = Messages.Declare("", "Raise the quota: a rollout needs room for one more Pod", partOfMessage)
 	adviceForResources = Messages.Declare("", "Set spec.resources to what the namespace allows", partOfMessage)
 	adviceForWebhooks  = Messages.Declare("", "Ask the administrator of the cluster to repair the admission webhook",
 		partOfMessage)
-	adviceForRefusals = Messages.Declare("", "Ask the administrator of the namespace which Pods are allowed",
+	adviceForRejections = Messages.Declare("", "Ask the administrator of the namespace which Pods are allowed",
 		partOfMessage)
 )

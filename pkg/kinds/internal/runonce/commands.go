@@ -35,7 +35,7 @@ type Commands struct {
 	// owner reads an object of the kind from the API server.
 	owner func(ctx context.Context, key controller.Key) (metav1.Object, error)
 	// rejections remembers the rejected creations of Pods.
-	rejections *controller.Refusals[any]
+	rejections *controller.Rejections[any]
 	// hidden has the keys of the objects whose Pods are hidden: see isHidden.
 	hidden sync.Map
 }
@@ -54,7 +54,7 @@ func New[T controller.Object](
 	return &Commands{
 		Informer: informer, kind: kind, container: container, suffix: suffix,
 		client: c.Kube.CoreV1(), cache: children.CacheOf[*corev1.Pod](informer.GetIndexer()),
-		clock: r.Clock, rejections: controller.NewRefusals[any](r.Clock),
+		clock: r.Clock, rejections: controller.NewRejections[any](r.Clock),
 		owner: func(ctx context.Context, key controller.Key) (metav1.Object, error) {
 			return owners(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 		},

@@ -52,10 +52,10 @@ func (c *Commands) Create(
 		case err == nil:
 			c.Tracker.Wrote(key, "Pod", c.cache, pod.ResourceVersion)
 			return c.stateOf(owner, pod, !isSelected(pod)), nil
-		case !pods.IsRefusal(err):
+		case !pods.IsRejection(err):
 			return State{}, fmt.Errorf("creating Pod %s%s: %w", key, c.suffix, err)
 		}
-		last = c.rejections.Note(owner.GetUID(), "", attempt, err, pods.ShortestRefusal, pods.LongestRefusal)
+		last = c.rejections.Note(owner.GetUID(), "", attempt, err, pods.ShortestRejection, pods.LongestRejection)
 	}
 	return State{}, &Rejection{last.Err, last.Until.Sub(c.clock.Now())}
 }

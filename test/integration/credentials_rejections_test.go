@@ -95,7 +95,7 @@ var credentialsCases = map[string]struct {
 	"a duration":               {`"720h"`, []string{"spec.credentials: ", "must be of type object"}},
 }
 
-func TestRefusedCredentialsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
+func TestRejectedCredentialsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	client, namespace := dynamicClient(t), shared.NewNamespace(t)
 	for kind, required := range map[string]string{
@@ -157,8 +157,8 @@ func wantAnswer(t *testing.T, client dynamic.Interface, namespace, kind, spec st
 		if err != nil {
 			err = errors.New(strings.Replace(err.Error(), unchecked, "", 1))
 		}
-		wantRefusal(t, err, words...)
+		wantRejection(t, err, words...)
 	case err != nil:
-		t.Errorf("the API server refused the object: %v", err)
+		t.Errorf("the API server rejected the object: %v", err)
 	}
 }

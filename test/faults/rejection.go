@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// refusalReasons maps a status code to the reason that the API server gives with it.
-var refusalReasons = map[int]metav1.StatusReason{
+// rejectionReasons maps a status code to the reason that the API server gives with it.
+var rejectionReasons = map[int]metav1.StatusReason{
 	http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
 	http.StatusConflict: metav1.StatusReasonConflict, http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
 	http.StatusTooManyRequests:     metav1.StatusReasonTooManyRequests,
@@ -18,10 +18,10 @@ var refusalReasons = map[int]metav1.StatusReason{
 	http.StatusGatewayTimeout:      metav1.StatusReasonTimeout,
 }
 
-// refusal returns the API server's response for a fault in refusals.
-func refusal(fault string) response {
-	code, _ := strconv.Atoi(fault) // all refusals are numbers
-	body, _ := json.Marshal(failureStatus(code, refusalReasons[code]))
+// rejection returns the API server's response for a fault in rejections.
+func rejection(fault string) response {
+	code, _ := strconv.Atoi(fault) // all rejections are numbers
+	body, _ := json.Marshal(failureStatus(code, rejectionReasons[code]))
 	header := http.Header{}
 	if code == http.StatusTooManyRequests {
 		header.Set("Retry-After", "1")

@@ -110,20 +110,20 @@ func apply(t *testing.T, manifest string) {
 	}
 }
 
-// refused waits until the status of Database "shop" says why the API server rejects its Pod.
-func refused(t *testing.T, namespace string, o obstacle) {
+// rejected waits until the status of Database "shop" says why the API server rejects its Pod.
+func rejected(t *testing.T, namespace string, o obstacle) {
 	t.Helper()
-	db := shared.DatabaseReason(t, namespace, "shop", "PodRefused")
+	db := shared.DatabaseReason(t, namespace, "shop", "PodRejected")
 	degraded := meta.FindStatusCondition(db.Status.Conditions, "Degraded")
 	if degraded == nil || degraded.Status != metav1.ConditionTrue || !strings.Contains(degraded.Message, o.message) {
 		t.Errorf("the condition Degraded is %v, want a message with %q", degraded, o.message)
 	}
 }
 
-// TestDatabaseSaysWhyItsPodIsRefused checks the status, and checks that the Database recovers after the removal of the
+// TestDatabaseSaysWhyItsPodIsRejected checks the status, and checks that the Database recovers after the removal of the
 // obstacle. The StatefulSet controller backs off for up to 17 minutes, but the operator makes it create the Pod
 // earlier.
-func TestDatabaseSaysWhyItsPodIsRefused(t *testing.T) {
+func TestDatabaseSaysWhyItsPodIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, o := range obstacles {
 		t.Run(name, func(t *testing.T) {
@@ -133,21 +133,21 @@ func TestDatabaseSaysWhyItsPodIsRefused(t *testing.T) {
 			spec := framework.SmallestDatabase()
 			spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")}
 			shared.CreateDatabase(t, namespace, "shop", spec)
-			refused(t, namespace, o)
+			rejected(t, namespace, o)
 			o.remove(t, namespace)
 			shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
 		})
 	}
 }
 
-func TestDatabaseSaysWhyItsEvictedPodIsRefused(t *testing.T) {
+func TestDatabaseSaysWhyItsEvictedPodIsRejected(t *testing.T) {
 	t.Parallel()
 	namespace := createReadyDatabase(t, nil)
 	noPods.create(t, namespace)
 	if err := shared.Kube.CoreV1().Pods(namespace).Delete(t.Context(), "shop-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, namespace, noPods)
+	rejected(t, namespace, noPods)
 	noPods.remove(t, namespace)
 	shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
 }

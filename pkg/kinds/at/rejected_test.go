@@ -25,8 +25,8 @@ func rejectedCase(at *v1.At, err error, message string) reconcileCase {
 		at: at, startedHere: true, fail: map[string]error{"create pods": err}, err: message, writes: []string{
 			createPod, updateStatus,
 		},
-		events:     []string{"Warning PodRefused default/example: " + message},
-		conditions: stalledConditions("PodRefused", message),
+		events:     []string{"Warning PodRejected default/example: " + message},
+		conditions: stalledConditions("PodRejected", message),
 	}
 }
 
@@ -48,8 +48,8 @@ func TestReconcileReportsRejectedPod(t *testing.T) {
 	long := strings.Repeat("x", 1<<10)
 
 	atQuota := rejectedCase(example(running), forbidden(quota), forbiddenMessage(quota, wait))
-	atQuota.events = []string{"Normal PodRefused default/example: " + forbiddenMessage(quota, wait)}
-	atQuota.conditions = progressingConditions("PodRefused", forbiddenMessage(quota, wait))
+	atQuota.events = []string{"Normal PodRejected default/example: " + forbiddenMessage(quota, wait)}
+	atQuota.conditions = progressingConditions("PodRejected", forbiddenMessage(quota, wait))
 	runCases(t, map[string]reconcileCase{
 		"a violation of Pod Security suggests spec.restricted": rejectedCase(example(running), forbidden(security),
 			forbiddenMessage(security, confine)),
@@ -95,7 +95,7 @@ func TestReconcileRetriesRejectedPodWithBackoff(t *testing.T) {
 	f.Clock.SetTime(noon.Add(24 * time.Hour))
 	controllertest.ErrorContains(t, "The API server rejected Pod example-pod", f.Reconcile().Err)
 	before := creates.n
-	f.Clock.Step(pods.LongestRefusal)
+	f.Clock.Step(pods.LongestRejection)
 	creates.admit = true
 	f.settle()
 	controllertest.Equal(t, "creates once the Pod is admitted", 1, creates.n-before)
@@ -126,13 +126,13 @@ func TestRestrictedPodHasSecurityContext(t *testing.T) {
 	}, pod.Spec.Containers[0].SecurityContext)
 }
 
-func TestIsRefusalExcludesTerminatingNamespace(t *testing.T) {
+func TestIsRejectionExcludesTerminatingNamespace(t *testing.T) {
 	err := forbidden("the namespace is being terminated")
-	controllertest.Equal(t, "a forbidden Pod is a refusal", true, pods.IsRefusal(err))
+	controllertest.Equal(t, "a forbidden Pod is a rejection", true, pods.IsRejection(err))
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) {
 		t.Fatalf("%T is not an error of the API server", err)
 	}
 	status.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-	controllertest.Equal(t, "a Pod in a namespace that is being deleted is a refusal", false, pods.IsRefusal(status))
+	controllertest.Equal(t, "a Pod in a namespace that is being deleted is a rejection", false, pods.IsRejection(status))
 }

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Refusal is the message of one or more validation rules. The API server rejects an object that violates a rule with
+// Rejection is the message of one or more validation rules. The API server rejects an object that violates a rule with
 // this message.
-type Refusal struct {
+type Rejection struct {
 	Message string
 	// Fields has the fields that the rules check, each with its kind, as in "App: spec.ingress.host".
 	Fields []string
 }
 
-// Refusals returns the distinct messages of the validation rules in artifacts/crds, in the order of the kinds and their
-// fields.
-func Refusals() (all []Refusal, err error) {
+// Rejections returns the distinct messages of the validation rules in artifacts/crds, in the order of the kinds and
+// their fields.
+func Rejections() (all []Rejection, err error) {
 	definitions, err := definitions()
 	if err != nil {
 		return nil, err
@@ -30,9 +30,9 @@ func Refusals() (all []Refusal, err error) {
 				i, known := found[message]
 				if !known {
 					i = len(all)
-					found[message], all = i, append(all, Refusal{Message: message})
+					found[message], all = i, append(all, Rejection{Message: message})
 				}
-				if field := refused(f, rule); !slices.Contains(all[i].Fields, field) {
+				if field := rejected(f, rule); !slices.Contains(all[i].Fields, field) {
 					all[i].Fields = append(all[i].Fields, field)
 				}
 			}
@@ -41,8 +41,8 @@ func Refusals() (all []Refusal, err error) {
 	return all, nil
 }
 
-// refused returns the kind and the field that the API server names when an object violates a rule of f.
-func refused(f Field, rule Node) string {
+// rejected returns the kind and the field that the API server names when an object violates a rule of f.
+func rejected(f Field, rule Node) string {
 	inner, _ := rule["fieldPath"].(string)
 	path := strings.NewReplacer(".[]", "[]", ".{}", "{}").Replace(strings.Join(f.Path, "."))
 	return f.Of.Kind + ": " + strings.TrimPrefix(path+inner, ".")

@@ -14,9 +14,9 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-func TestRefusedPodsNoteHasAdvice(t *testing.T) {
-	note := pods.RefusedPodsNote("web", `pods "web-1-a" is forbidden: exceeded quota: small`)
-	controllertest.Equal(t, "reason", "PodRefused", note.Reason)
+func TestRejectedPodsNoteHasAdvice(t *testing.T) {
+	note := pods.RejectedPodsNote("web", `pods "web-1-a" is forbidden: exceeded quota: small`)
+	controllertest.Equal(t, "reason", "PodRejected", note.Reason)
 	const want = `The API server rejects Pods of Deployment web: pods "web-1-a" is forbidden: exceeded quota: small. ` +
 		"Raise the quota: a rollout needs room for one more Pod."
 	controllertest.Equal(t, "message", want, note.Message)
@@ -46,8 +46,8 @@ func TestIsUndecided(t *testing.T) {
 	}
 }
 
-func TestRefusedHasAdvice(t *testing.T) {
-	refused := func(why string) error { return apierrors.NewForbidden(corev1.Resource("pods"), "web", errors.New(why)) }
+func TestRejectedHasAdvice(t *testing.T) {
+	rejected := func(why string) error { return apierrors.NewForbidden(corev1.Resource("pods"), "web", errors.New(why)) }
 	for name, c := range map[string]struct{ why, advice, want string }{
 		"a quota": {
 			"exceeded quota: small", "", ". Raise the quota, or wait until other Pods end. The operator retries within 5m0s.",
@@ -67,8 +67,8 @@ func TestRefusedHasAdvice(t *testing.T) {
 		"advice from the kind": {"violates PodSecurity", "Restrict it", ". Restrict it. The operator retries within 5m0s."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := pods.Refused("web", refused(c.why), c.advice, time.Second)
-			controllertest.Equal(t, "reason", "PodRefused", controller.ReasonOf(err))
+			err := pods.Rejected("web", rejected(c.why), c.advice, time.Second)
+			controllertest.Equal(t, "reason", "PodRejected", controller.ReasonOf(err))
 			message := err.Error()
 			if !strings.HasPrefix(message, "The API server rejected Pod web: ") || !strings.HasSuffix(message, c.why+c.want) {
 				t.Errorf("the message is %s", message)

@@ -11,26 +11,25 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// ShortestRefusal and LongestRefusal bound the delay before the operator retries the creation of a rejected
-// Pod. The delay is as long as the time since the first rejection.
+// ShortestRejection and LongestRejection bound the delay before the operator retries the creation of a rejected Pod.
+// The delay is as long as the time since the first rejection.
 const (
-	ShortestRefusal = time.Second
-	LongestRefusal  = 5 * time.Minute
+	ShortestRejection = time.Second
+	LongestRejection  = 5 * time.Minute
 )
 
-// maxRefusal limits the message of the API server, in bytes.
-const maxRefusal = 1 << 10
+// maxRejection limits the message of the API server, in bytes.
+const maxRejection = 1 << 10
 
-// IsRefusal reports whether the API server rejected a Pod, for example because of Pod Security, a quota
-// or a policy. It returns false if the namespace is being deleted, because the owner of the Pod is then
-// deleted too.
-func IsRefusal(err error) bool {
+// IsRejection reports whether the API server rejected a Pod, for example because of Pod Security, a quota or a policy.
+// It returns false if the namespace is being deleted, because the owner of the Pod is then deleted too.
+func IsRejection(err error) bool {
 	rejected := apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || err != nil && callsWebhook(err.Error())
 	return rejected && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// IsUndecided reports whether err, from a dry-run creation of a Pod, leaves open whether the API server would accept the
-// Pod. The cause is an admission webhook that does not support dry run, or an operator that may not create Pods
+// IsUndecided reports whether err, from a dry-run creation of a Pod, leaves open whether the API server would accept
+// the Pod. The cause is an admission webhook that does not support dry run, or an operator that may not create Pods
 // (k8s.io/apiserver, pkg/admission/plugin/webhook/errors and pkg/endpoints/handlers/responsewriters).
 func IsUndecided(err error) bool {
 	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run") ||
@@ -59,36 +58,36 @@ func ViolatesPodSecurity(err error) bool {
 	return strings.Contains(err.Error(), "violates PodSecurity")
 }
 
-// Refused returns the error of a reconcile whose Pod the API server rejected with err. The message is that of
-// RefusedNote. It ends with advice or, if advice is "", with general advice. The next reconcile starts after the given
+// Rejected returns the error of a reconcile whose Pod the API server rejected with err. The message is that of
+// RejectedNote. It ends with advice or, if advice is "", with general advice. The next reconcile starts after the given
 // time. The error is Stalled, unless the API server may accept the Pod without a change by a user: after other Pods
 // have ended, or when a webhook responds again.
-func Refused(pod string, err error, advice string, after time.Duration) error {
+func Rejected(pod string, err error, advice string, after time.Duration) error {
 	said, advice := explained(err.Error(), advice)
 	if exceedsQuota(err.Error()) || callsWebhook(err.Error()) {
-		return messageRefused.Wait(after, pod, said, advice, LongestRefusal)
+		return messageRejected.Wait(after, pod, said, advice, LongestRejection)
 	}
-	return controller.Stalled(messageRefused.Error(pod, said, advice, LongestRefusal), after)
+	return controller.Stalled(messageRejected.Error(pod, said, advice, LongestRejection), after)
 }
 
-// RefusedNote returns the reason and message about a Pod that the API server rejected with err. The message has the
+// RejectedNote returns the reason and message about a Pod that the API server rejected with err. The message has the
 // message of err, followed by general advice.
-func RefusedNote(pod string, err error) controller.Note {
+func RejectedNote(pod string, err error) controller.Note {
 	said, advice := explained(err.Error(), "")
-	return messageRefused.Note(pod, said, advice, LongestRefusal)
+	return messageRejected.Note(pod, said, advice, LongestRejection)
 }
 
-// RefusedPodsNote is RefusedNote for the Pods of a Deployment. said is the message of the API server.
-func RefusedPodsNote(deployment, said string) controller.Note {
+// RejectedPodsNote is RejectedNote for the Pods of a Deployment. said is the message of the API server.
+func RejectedPodsNote(deployment, said string) controller.Note {
 	advice := ""
 	if exceedsQuota(said) {
 		advice = adviceForRollouts.With()
 	}
 	said, advice = explained(said, advice)
-	return messageRefusedPods.Note(deployment, said, advice)
+	return messageRejectedPods.Note(deployment, said, advice)
 }
 
-// explained returns said, the message of the API server about a rejected Pod, truncated to maxRefusal, and advice for
+// explained returns said, the message of the API server about a rejected Pod, truncated to maxRejection, and advice for
 // the user. It returns general advice if advice is "".
 func explained(said, advice string) (words, do string) {
 	switch {
@@ -100,10 +99,10 @@ func explained(said, advice string) (words, do string) {
 	case callsWebhook(said):
 		advice = adviceForWebhooks.With()
 	default:
-		advice = adviceForRefusals.With()
+		advice = adviceForRejections.With()
 	}
-	if len(said) > maxRefusal {
-		said = strings.ToValidUTF8(said[:maxRefusal], "") + "…"
+	if len(said) > maxRejection {
+		said = strings.ToValidUTF8(said[:maxRejection], "") + "…"
 	}
 	return said, advice
 }

@@ -15,7 +15,7 @@ import (
 // badSchedule is the message of the API server for an invalid schedule.
 const badSchedule = "schedule must be a time in RFC 3339, such as 2026-02-10T20:30:00Z"
 
-func TestRefusalsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
+func TestRejectionsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
 	const ats, windlass = "cnat.programming-kubernetes.info/", "windlass.dev/v1alpha1"
@@ -175,7 +175,7 @@ func TestRefusalsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = shared.Kubectl(t.Context(), string(manifest), "create", "-n", namespace, "--dry-run=server", "-f", "-")
-			wantRefusal(t, err, c.want...)
+			wantRejection(t, err, c.want...)
 		})
 	}
 	shared.Create(t, namespace, "stored", "true", nil)
@@ -183,10 +183,10 @@ func TestRefusalsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 	shared.DatabaseIn(t, namespace, "stored", v1alpha1.DatabaseReady)
 	_, err := shared.Kubectl(t.Context(), "", "patch", "database/stored", "-n", namespace, "--type=merge", "-p",
 		`{"spec":{"storage":{"size":"1"}}}`)
-	wantRefusal(t, err, "spec.storage.size: ", "cannot shrink")
+	wantRejection(t, err, "spec.storage.size: ", "cannot shrink")
 	_, err = shared.Kubectl(t.Context(), "", "patch", "database/stored", "-n", namespace, "--type=merge", "-p",
 		`{"spec":{"storage":{"storageClassName":"other"}}}`)
-	wantRefusal(t, err, "spec.storage: ", "storageClassName cannot be changed")
+	wantRejection(t, err, "spec.storage: ", "storageClassName cannot be changed")
 	external := fmt.Sprintf(`{"apiVersion":%q,"kind":"ExternalDatabase","metadata":{"name":"stored"},`+
 		`"spec":{"databaseName":"a","connectionSecretRef":{"name":"a"}}}`, windlass)
 	if _, err := shared.Kubectl(t.Context(), external, "create", "-n", namespace, "-f", "-"); err != nil {
@@ -194,16 +194,16 @@ func TestRefusalsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 	}
 	_, err = shared.Kubectl(t.Context(), "", "patch", "externaldatabase/stored", "-n", namespace, "--type=merge", "-p",
 		`{"spec":{"owner":"other"}}`)
-	wantRefusal(t, err, "spec: ", "owner cannot be changed")
+	wantRejection(t, err, "spec: ", "owner cannot be changed")
 	for _, version := range []string{"v1", "v1alpha1"} {
 		_, err := shared.Kubectl(t.Context(), "", "patch", "ats."+version+".cnat.programming-kubernetes.info/stored",
 			"-n", namespace, "--subresource=status", "--type=json", "-p", `[{"op":"remove","path":"/status"}]`)
-		wantRefusal(t, err, "status: ", "must not be removed")
+		wantRejection(t, err, "status: ", "must not be removed")
 	}
 }
 
-// wantRefusal fails the test unless err is an error of the API server that contains all words.
-func wantRefusal(t *testing.T, err error, words ...string) {
+// wantRejection fails the test unless err is an error of the API server that contains all words.
+func wantRejection(t *testing.T, err error, words ...string) {
 	t.Helper()
 	if err == nil {
 		t.Error("the API server accepted the object")

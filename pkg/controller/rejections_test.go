@@ -16,7 +16,7 @@ const (
 	longest  = 5 * time.Minute
 )
 
-func TestRefusalDelaysSameAttempt(t *testing.T) {
+func TestRejectionDelaysSameAttempt(t *testing.T) {
 	for name, test := range map[string]struct {
 		object  types.UID
 		part    string
@@ -33,10 +33,10 @@ func TestRefusalDelaysSameAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			clk := clocktesting.NewFakePassiveClock(epoch)
-			refusals := controller.NewRefusals[int](clk)
-			want := refusals.Note("a", "web", 1, errors.New("forbidden"), shortest, longest)
+			rejections := controller.NewRejections[int](clk)
+			want := rejections.Note("a", "web", 1, errors.New("forbidden"), shortest, longest)
 			clk.SetTime(epoch.Add(test.after))
-			got, delayed := refusals.Recent(test.object, test.part, test.attempt)
+			got, delayed := rejections.Recent(test.object, test.part, test.attempt)
 			if delayed != test.delayed || delayed && got != want {
 				t.Errorf("delayed: wanted %v, got %v by %v", test.delayed, delayed, got)
 			}
@@ -44,22 +44,22 @@ func TestRefusalDelaysSameAttempt(t *testing.T) {
 	}
 }
 
-func TestRefusalIsForgottenAfterOtherAttempt(t *testing.T) {
-	refusals := controller.NewRefusals[int](clocktesting.NewFakePassiveClock(epoch))
-	refusals.Note("a", "", 1, errors.New("forbidden"), longest, longest)
-	if _, delayed := refusals.Recent("a", "", 2); delayed {
+func TestRejectionIsForgottenAfterOtherAttempt(t *testing.T) {
+	rejections := controller.NewRejections[int](clocktesting.NewFakePassiveClock(epoch))
+	rejections.Note("a", "", 1, errors.New("forbidden"), longest, longest)
+	if _, delayed := rejections.Recent("a", "", 2); delayed {
 		t.Error("another attempt is delayed")
 	}
-	if _, delayed := refusals.Recent("a", "", 1); delayed {
+	if _, delayed := rejections.Recent("a", "", 1); delayed {
 		t.Error("the first attempt is delayed although another one came between")
 	}
 }
 
-func TestDelayOfRefusedAttemptGrows(t *testing.T) {
+func TestDelayOfRejectedAttemptGrows(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(epoch)
-	refusals := controller.NewRefusals[int](clk)
+	rejections := controller.NewRejections[int](clk)
 	note := func(attempt int) time.Duration {
-		return refusals.Note("a", "", attempt, errors.New("forbidden"), shortest, longest).Until.Sub(clk.Now())
+		return rejections.Note("a", "", attempt, errors.New("forbidden"), shortest, longest).Until.Sub(clk.Now())
 	}
 	for _, step := range []struct {
 		at, want time.Duration
@@ -78,7 +78,7 @@ func TestDelayOfRefusedAttemptGrows(t *testing.T) {
 		note(1)
 	}
 	if got := note(1); got != longest {
-		t.Errorf("after an hour of refusals the delay is %v, want %v", got, longest)
+		t.Errorf("after an hour of rejections the delay is %v, want %v", got, longest)
 	}
 	if got := note(2); got != shortest {
 		t.Errorf("the delay of another attempt is %v, want %v", got, shortest)

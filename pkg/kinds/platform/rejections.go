@@ -38,9 +38,9 @@ func attemptOf(platform *v1alpha1.Platform, c *component) attempt {
 	return a
 }
 
-// noteRefusal remembers a rejection err of the attempt of, so that the operator does not repeat the attempt at once. It
-// ignores other errors.
-func (r *reconciler) noteRefusal(platform *v1alpha1.Platform, component string, of attempt, err error) {
+// noteRejection remembers a rejection err of the attempt of, so that the operator does not repeat the attempt at once.
+// It ignores other errors.
+func (r *reconciler) noteRejection(platform *v1alpha1.Platform, component string, of attempt, err error) {
 	var retry time.Duration
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -52,5 +52,5 @@ func (r *reconciler) noteRefusal(platform *v1alpha1.Platform, component string, 
 	default:
 		return
 	}
-	r.refusals.Note(platform.UID, component, of, err, retry, retry)
+	r.rejections.Note(platform.UID, component, of, err, retry, retry)
 }
