@@ -52,7 +52,7 @@ func allKinds() (names []string) {
 }
 
 // scope returns the namespace to which the plan is limited, or "" for all namespaces. A plan of one namespace needs
-// fewer rights, but lacks Platforms, which are cluster-scoped.
+// fewer permissions, but lacks Platforms, which are cluster-scoped.
 func (o *planOptions) scope(found []*resource.Info) (string, error) {
 	if o.allNamespaces {
 		return "", nil

@@ -201,9 +201,9 @@ func (o *planOptions) planOne(ctx context.Context, p *planner.Planner, info *res
 // notesOf returns sentences about what the plan does not know. offline is true if the plan connects to no PostgreSQL
 // server.
 func notesOf(p *planner.Planner, offline bool) (notes []string) {
-	for _, right := range p.Server.Denied() {
-		notes = append(notes,
-			fmt.Sprintf("You may not %s. The API server has not checked these writes, so the plan lacks their defaults.", right))
+	for _, denied := range p.Server.Denied() {
+		notes = append(notes, fmt.Sprintf(
+			"You may not %s. The API server has not checked these writes, so the plan lacks their defaults.", denied))
 	}
 	slices.Sort(notes)
 	isExternal := func(of plan.Object) bool { return of.Kind == "ExternalDatabase" }

@@ -47,9 +47,9 @@ func TestClassify(t *testing.T) {
 			want: decision{outcome: "error", retry: retryWithBackoff, reason: "ReconcileError", message: "broken"},
 		},
 		"a reason of the kind precedes the reason of the API server": {
-			err: doing(WithReason("NoRights", apierrors.NewForbidden(pods, "p", broken))), failed: true,
+			err: doing(WithReason("NoPermission", apierrors.NewForbidden(pods, "p", broken))), failed: true,
 			want: decision{
-				outcome: "error", retry: retryWithBackoff, reason: "NoRights",
+				outcome: "error", retry: retryWithBackoff, reason: "NoPermission",
 				message: `creating Pod: pods "p" is forbidden: broken`,
 			},
 		},

@@ -34,7 +34,7 @@ var unfinished = []string{stateProgressing, stateDegraded, stateDeleting}
 
 const (
 	// maxSeries limits the series of windlass_objects of a kind. Phases and reasons are identifiers of the operator, but a
-	// client with the right to write a status could write any number of others.
+	// client with the permission to write a status could write any number of others.
 	maxSeries = 64
 	// other is the phase and the reason of objects beyond maxSeries.
 	other = "Other"

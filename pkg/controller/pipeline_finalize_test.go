@@ -31,7 +31,7 @@ func TestFinalizerIsAddedBeforeFirstReconcile(t *testing.T) {
 }
 
 func TestAddingFinalizerFails(t *testing.T) {
-	rejected := apierrors.NewForbidden(toyResource, "a", errors.New("no rights"))
+	rejected := apierrors.NewForbidden(toyResource, "a", errors.New("no permission"))
 	for name, test := range map[string]struct {
 		behindTheCache func(b *bench)
 		want           func(error) bool

@@ -21,7 +21,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// secretServer is an API server that serves Secrets only with the right to list and watch them.
+// secretServer is an API server that serves Secrets only with the permission to list and watch them.
 type secretServer struct {
 	mu      sync.Mutex
 	allowed bool
@@ -43,7 +43,7 @@ func (s *secretServer) check() error {
 	if s.allowed {
 		return nil
 	}
-	return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no right"))
+	return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no permission"))
 }
 
 func (s *secretServer) list(context.Context, metav1.ListOptions) (runtime.Object, error) {
@@ -94,19 +94,19 @@ func TestControllerSaysWhetherItsKindIsWatched(t *testing.T) {
 		}
 		pass := func(duration time.Duration) { <-time.After(duration); synctest.Wait() } // in the time of the bubble
 		pass(10 * time.Minute)
-		want("without the right", false)
+		want("without the permission", false)
 		if lines := strings.Count(log.String(), "Failed to watch a kind"); lines < 5 || lines > 10 {
 			t.Errorf("%d log lines in 10 minutes, want 5 to 10", lines)
 		}
 		server.setAllowed(true)
 		pass(10 * time.Minute)
-		want("with the right", true)
+		want("with the permission", true)
 		server.setAllowed(false)
 		pass(5 * time.Minute)
-		want("after the right was taken away", false)
+		want("after the permission was taken away", false)
 		server.setAllowed(true)
 		pass(10 * time.Minute)
-		want("with the right again", true)
+		want("with the permission again", true)
 	})
 }
 

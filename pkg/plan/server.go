@@ -53,7 +53,7 @@ type Server struct {
 	// due is the time of the next writes: see Write.
 	due    time.Time
 	writes []Write
-	// denied are the rights that the Server has asked the API server about, and whether the user lacks each of them.
+	// denied are the permissions that the Server has asked the API server about, and whether the user lacks each of them.
 	denied map[authorizationv1.ResourceAttributes]bool
 	// removed are the objects that were deleted.
 	removed sets.Set[types.UID]

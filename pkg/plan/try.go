@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// Denied returns a description of each right that the user lacks to let the API server check a write, such as
+// Denied returns a description of each permission that the user lacks to let the API server check a write, such as
 // "create deployments.apps in shop".
 func (s *Server) Denied() (all []string) {
 	s.mu.Lock()
@@ -34,7 +34,7 @@ func (s *Server) Denied() (all []string) {
 	return all
 }
 
-// isUnchecked reports whether a dry run has failed because the user lacks the right to send the write. If not,
+// isUnchecked reports whether a dry run has failed because the user lacks permission to send the write. If not,
 // admission has rejected the write, and would also reject the write of the operator.
 func (s *Server) isUnchecked(q *request, verb string, err error) bool {
 	if !apierrors.IsForbidden(err) {

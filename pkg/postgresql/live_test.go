@@ -217,7 +217,7 @@ func TestUpdateRepairsDrift(t *testing.T) {
 		former  bool // the drift concerns the owner, which must not log in
 	}{
 		"a role that may not log in":     {sql: "ALTER ROLE @owner NOLOGIN"},
-		"a role with more rights":        {sql: "ALTER ROLE @owner CREATEROLE CREATEDB"},
+		"a role with more attributes":    {sql: "ALTER ROLE @owner CREATEROLE CREATEDB"},
 		"a database without connections": {sql: "ALTER DATABASE @database CONNECTION LIMIT 0"},
 		"another mark on the database": {
 			sql: "COMMENT ON DATABASE @database IS 'windlass.dev/externaldatabase theirs/cart uid-2'",
@@ -228,8 +228,8 @@ func TestUpdateRepairsDrift(t *testing.T) {
 		"a role without its mark":                 {sql: "COMMENT ON ROLE @owner IS NULL"},
 		"a database without its mark":             {sql: "COMMENT ON DATABASE @database IS 'the shop'"},
 		"an extension that was dropped":           {in: "@", sql: "DROP EXTENSION pgcrypto"},
-		"rights of PUBLIC":                        {sql: "GRANT CONNECT, TEMPORARY ON DATABASE @database TO PUBLIC"},
-		"rights that the owner has lost":          {sql: "REVOKE CONNECT, CREATE ON DATABASE @database FROM @owner"},
+		"privileges of PUBLIC":                    {sql: "GRANT CONNECT, TEMPORARY ON DATABASE @database TO PUBLIC"},
+		"privileges that the owner has lost":      {sql: "REVOKE CONNECT, CREATE ON DATABASE @database FROM @owner"},
 		"a database that is a template":           {sql: "ALTER DATABASE @database IS_TEMPLATE true"},
 		"a database that takes nobody":            {sql: "ALTER DATABASE @database ALLOW_CONNECTIONS false"},
 		"a database of another owner's":           {by: superuser, sql: "ALTER DATABASE @database OWNER TO postgres"},
@@ -240,7 +240,7 @@ func TestUpdateRepairsDrift(t *testing.T) {
 		"an alternate login has expired": {
 			rotated: true, sql: "ALTER ROLE @alternate VALID UNTIL '2001-01-01'",
 		},
-		"an alternate login has more rights":           {rotated: true, sql: "ALTER ROLE @alternate CREATEROLE CREATEDB"},
+		"an alternate login has more attributes":       {rotated: true, sql: "ALTER ROLE @alternate CREATEROLE CREATEDB"},
 		"an alternate login does not inherit":          {rotated: true, sql: "ALTER ROLE @alternate NOINHERIT"},
 		"an alternate login is no member of the owner": {rotated: true, sql: "REVOKE @owner FROM @alternate"},
 		"an alternate login does not act as the owner": {rotated: true, sql: "ALTER ROLE @alternate RESET role"},
@@ -252,7 +252,7 @@ func TestUpdateRepairsDrift(t *testing.T) {
 		"the former login can log in": {
 			rotated: true, sql: "ALTER ROLE @owner LOGIN PASSWORD 'theirs'", former: true,
 		},
-		"the owner has more rights":                 {rotated: true, sql: "ALTER ROLE @owner CREATEDB"},
+		"the owner has more attributes":             {rotated: true, sql: "ALTER ROLE @owner CREATEDB"},
 		"an extension was dropped after a rotation": {in: "@", rotated: true, sql: "DROP EXTENSION pgcrypto"},
 	} {
 		for who, as := range administrators(t) {

@@ -56,7 +56,7 @@ func (w Want) protected(r *seenRole, ours bool, excess []string) string {
 	case r.Rises && !ours:
 		return "is a member of an administrator"
 	case r.Carries && !ours && !marked:
-		return "gives an administrator its rights"
+		return "gives an administrator its privileges"
 	}
 	return ""
 }

@@ -36,7 +36,7 @@ func TestProtectionOfOwnRoleDependsOnItsMark(t *testing.T) {
 		"the role of the session":        {mark: ourMark, role: seenRole{Session: true, Superuser: true}},
 		"a role that initdb has created": {mark: ourMark, role: seenRole{System: true, Superuser: true}},
 		"a member of an administrator":   {mark: ourMark, role: seenRole{Rises: true}, uses: true, retires: true},
-		"a role that an administrator has its rights from": {
+		"a role whose privileges an administrator has": {
 			mark: ourMark, role: seenRole{Carries: true}, uses: true, retires: true,
 		},
 	} {
@@ -94,7 +94,7 @@ func TestDeniedChangeNamesAttribute(t *testing.T) {
 		"a step that alters no role":          {version: v15, role: replicates},
 		"a step that alters another role":     {version: v15, role: replicates, alters: "clerk-login1"},
 		"a superuser":                         {version: v15, role: replicates, superuser: true, alters: "clerk"},
-		"another error than a missing right": {
+		"another error than a missing privilege": {
 			version: v15, role: replicates, alters: "clerk", code: codeLocked,
 		},
 	} {

@@ -40,7 +40,7 @@ type seenRole struct {
 	System         bool   `json:"system"`  // initdb has created the role
 	Rises          bool   `json:"rises"`   // the role is a member of a role with one of these attributes
 	Session        bool   `json:"session"` // the session has logged in as this role, or acts as it
-	// Carries is true if the role of the session, which is not a superuser, has rights through this role.
+	// Carries is true if the role of the session, which is not a superuser, has privileges through this role.
 	Carries  bool `json:"carries"`
 	Sessions bool `json:"sessions"` // clients are logged in as this role
 
@@ -92,7 +92,7 @@ type seenDatabase struct {
 	Granted  bool `json:"granted"` // the owner has all privileges
 }
 
-// reaches returns the SQL that is true if a member has the rights of a role, or can get them with SET ROLE. Until
+// reaches returns the SQL that is true if a member has the privileges of a role, or can get them with SET ROLE. Until
 // PostgreSQL 15, every member can. From PostgreSQL 16 on, a member may have only the option ADMIN, as the creator of a
 // role has.
 func reaches(member, role string) string {

@@ -34,7 +34,7 @@ func as16(t *testing.T) string {
 }
 
 // carries sends StateQuery as the administrator admin, with path as the search_path, and returns whether the
-// administrator has rights through the owner.
+// administrator has privileges through the owner.
 func carries(t *testing.T, database, admin, owner, path string) bool {
 	t.Helper()
 	conn, err := shared.Connect(t.Context(), database)
@@ -61,9 +61,9 @@ func carries(t *testing.T, database, admin, owner, path string) bool {
 	return seen.Role.Carries
 }
 
-// TestMembershipWithAdminOptionAloneCarriesNoRights has an administrator who is a member of the owner. The owner is a
-// member of a group. The test simulates the options of memberships, which PostgreSQL has from version 16 on.
-func TestMembershipWithAdminOptionAloneCarriesNoRights(t *testing.T) {
+// TestMembershipWithAdminOptionAloneCarriesNoPrivileges has an administrator who is a member of the owner. The owner is
+// a member of a group. The test simulates the options of memberships, which PostgreSQL has from version 16 on.
+func TestMembershipWithAdminOptionAloneCarriesNoPrivileges(t *testing.T) {
 	t.Parallel()
 	const admins, inherits, sets = "false, false", "true, false", "false, true"
 	database := as16(t)
@@ -89,7 +89,7 @@ func TestMembershipWithAdminOptionAloneCarriesNoRights(t *testing.T) {
 			}
 			if ask(t, "postgres", "select (current_setting('server_version_num')::int < 160000)::text") == "true" &&
 				!carries(t, database, admin, owner, "pg_catalog") {
-				t.Error("until PostgreSQL 15, the owner carries rights")
+				t.Error("until PostgreSQL 15, the owner carries privileges")
 			}
 		})
 	}

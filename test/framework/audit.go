@@ -45,7 +45,7 @@ func (u User) Credential() string {
 	return strings.Join(u.Extra["authentication.kubernetes.io/credential-id"], "")
 }
 
-// Unauthorized reports whether the API server denied the request because its user lacks a right.
+// Unauthorized reports whether the API server denied the request because its user lacks a permission.
 func (r Request) Unauthorized() bool {
 	return r.Annotations["authorization.k8s.io/decision"] == "forbid"
 }

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Process is a running controller. It has only the rights of its ServiceAccount.
+// Process is a running controller. It has only the permissions of its ServiceAccount.
 type Process struct {
 	command *exec.Cmd
 	// Log holds the controller's log.

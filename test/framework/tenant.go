@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Tenant is a user who has one of Kubernetes' own roles, such as edit, in one namespace.
-// artifacts/rbac/users.yaml adds rights to Windlass' kinds to these roles.
+// Tenant is a user who has one of Kubernetes' own roles, such as edit, in one namespace. artifacts/rbac/users.yaml adds
+// permissions for Windlass' kinds to these roles.
 type Tenant struct {
 	*Clients
 	// Dynamic is a client that also accepts objects that the Go types of Windlass cannot hold.
@@ -60,7 +60,7 @@ func (p *Installation) TenantIn(t *testing.T, namespace, role string) *Tenant {
 		t.Fatal(err)
 	}
 	tenant := &Tenant{Clients: w, Dynamic: objects, Namespace: namespace, Config: config}
-	// A controller of Kubernetes adds the rights to the roles some time after Install.
+	// A controller of Kubernetes adds the permissions to the roles some time after Install.
 	Eventually(t, "the tenant to have its role", func(ctx context.Context) (bool, error) {
 		_, err := tenant.Windlass.WindlassV1alpha1().Apps(namespace).List(ctx, metav1.ListOptions{})
 		return err == nil, nil

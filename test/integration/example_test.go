@@ -13,8 +13,8 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestMemcachedExampleBehavesAsDocumented runs the operator in examples/memcached, with the rights in
-// its manifests, beside Windlass' own controllers.
+// TestMemcachedExampleBehavesAsDocumented runs the operator in examples/memcached, with the permissions in its
+// manifests, beside Windlass' own controllers.
 func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 	t.Parallel()
 	root, err := framework.Root()
@@ -50,8 +50,8 @@ func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 			t.Fatalf("kubectl %s: got %q, want %q", strings.Join(args, " "), got, want)
 		}
 	}
-	awaitRight(t, "list", "memcacheds.cache.example.com", "--all-namespaces")
-	awaitRight(t, "update", "leases.coordination.k8s.io/memcached-operator", "-n", "memcached-operator")
+	awaitPermission(t, "list", "memcacheds.cache.example.com", "--all-namespaces")
+	awaitPermission(t, "update", "leases.coordination.k8s.io/memcached-operator", "-n", "memcached-operator")
 	log := startExample(t, root)
 	condition := func(field string) string {
 		return `jsonpath={.status.conditions[?(@.type=="Ready")].` + field + `}`
@@ -92,17 +92,17 @@ func TestMemcachedExampleBehavesAsDocumented(t *testing.T) {
 	kubectl("delete", "memcached/sessions")
 	eventuallyIs("", "get", "deployments,services", "-o", "name")
 	if strings.Contains(log.String(), "forbidden") {
-		t.Errorf("the operator lacks a right; its log:\n%s", log.String())
+		t.Errorf("the operator lacks a permission; its log:\n%s", log.String())
 	}
 }
 
-// awaitRight waits until the API server grants the operator a right, because the API server observes a new role binding
-// after a delay.
-func awaitRight(t *testing.T, right ...string) {
+// awaitPermission waits until the API server grants the operator a permission, because the API server observes a new
+// role binding after a delay.
+func awaitPermission(t *testing.T, permission ...string) {
 	t.Helper()
 	args := append([]string{"auth", "can-i", "--as", "system:serviceaccount:memcached-operator:memcached-operator"},
-		right...)
-	framework.Eventually(t, "the right to "+strings.Join(right, " "), func(ctx context.Context) (bool, error) {
+		permission...)
+	framework.Eventually(t, "the permission to "+strings.Join(permission, " "), func(ctx context.Context) (bool, error) {
 		output, _ := shared.Kubectl(ctx, "", args...) // fails if the output is "no"
 		return output == "yes\n", nil
 	})

@@ -96,7 +96,7 @@ func (e *external) state(t *testing.T) map[string]string {
 			"pg_database where datname = 'database'",
 		"mark": "select split_part(shobj_description(oid, 'pg_database'), ' ', 1) from pg_database where datname " +
 			"= 'database'",
-		"rights": "select string_agg(privilege_type || ' of ' || (grantee = datdba), ', ' order by " +
+		"privileges": "select string_agg(privilege_type || ' of ' || (grantee = datdba), ', ' order by " +
 			"privilege_type) from pg_database, aclexplode(datacl) where datname = 'database'",
 		"extensions":    "select string_agg(extname, ' ' order by extname) from pg_extension",
 		"their schemas": "select string_agg(distinct extnamespace::regnamespace::text, ' ') from pg_extension",

@@ -20,8 +20,8 @@ import (
 
 const handOverWords = "ask the administrator of the server to run: "
 
-// handOver is a server with roles and databases that existed before their ExternalDatabases. The tests use the rights
-// of the administrator in the connection Secret.
+// handOver is a server with roles and databases that existed before their ExternalDatabases. The tests use the
+// privileges of the administrator in the connection Secret.
 type handOver struct {
 	namespace  string
 	connection map[string]string
@@ -201,7 +201,7 @@ func created(owner, database string) []string {
 	return append(names, database)
 }
 
-func TestHandedOverRoleKeepsRightsAndPassword(t *testing.T) {
+func TestHandedOverRoleKeepsPrivilegesAndPassword(t *testing.T) {
 	t.Parallel()
 	for server, newServer := range handOverServers {
 		t.Run(server, func(t *testing.T) {

@@ -63,7 +63,7 @@ func TestKustomizationListsEveryManifest(t *testing.T) {
 	}
 }
 
-func TestNamespacedControllerNeedsNoRightsElsewhere(t *testing.T) {
+func TestNamespacedControllerNeedsNoPermissionsElsewhere(t *testing.T) {
 	t.Parallel()
 	p := framework.Own(t)
 	root, err := framework.Root()

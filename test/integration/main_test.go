@@ -44,7 +44,7 @@ func withControllers(m *testing.M) (code int, err error) {
 			return 1, fmt.Errorf("a controller ended with exit code %d after SIGTERM; its log:\n%s", ended, p.Log.String())
 		}
 	}
-	if err := errors.Join(checkRights(ctx), checkRejections(), checkAdvice()); err != nil && code == 0 {
+	if err := errors.Join(checkPermissions(ctx), checkRejections(), checkAdvice()); err != nil && code == 0 {
 		return 1, err
 	}
 	if code != 0 {

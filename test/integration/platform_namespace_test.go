@@ -132,7 +132,7 @@ func TestPlatformIsDeletedWhileItsNamespaceTerminates(t *testing.T) {
 	})
 }
 
-func TestPlatformReportsMissingRights(t *testing.T) {
+func TestPlatformReportsMissingPermissions(t *testing.T) {
 	t.Parallel()
 	p := framework.Own(t)
 	controller := framework.Launch(t, p.Cluster, "--leader-elect=false")
@@ -166,14 +166,14 @@ func TestPlatformReportsMissingRights(t *testing.T) {
 	}
 
 	restore := without("apps")
-	p.CreatePlatform(t, "rights", v1alpha1.PlatformSpec{
-		Namespace: "rights", Components: components{web("web:1", managed), task("job"), task("next", "web")},
+	p.CreatePlatform(t, "permissions", v1alpha1.PlatformSpec{
+		Namespace: "permissions", Components: components{web("web:1", managed), task("job"), task("next", "web")},
 	})
-	component(t, p, "rights", "job", "Done")
-	platform := p.PlatformReason(t, "rights", "Forbidden")
+	component(t, p, "permissions", "job", "Done")
+	platform := p.PlatformReason(t, "permissions", "Forbidden")
 	for _, words := range []string{
-		"component web: creating App rights/rights-web", `cannot create resource "apps"`,
-		"Ask the administrator of namespace rights to grant the permission to the service account of the operator",
+		"component web: creating App permissions/permissions-web", `cannot create resource "apps"`,
+		"Ask the administrator of namespace permissions to grant the permission to the service account of the operator",
 	} {
 		if !strings.Contains(message(platform), words) {
 			t.Errorf("the message of Ready does not contain %q: %s", words, message(platform))
@@ -184,7 +184,7 @@ func TestPlatformReportsMissingRights(t *testing.T) {
 		t.Errorf("the components of the status are %v, want %v", got, want)
 	}
 	restore()
-	p.PlatformIn(t, "rights", v1alpha1.PlatformReady)
+	p.PlatformIn(t, "permissions", v1alpha1.PlatformReady)
 
 	restore = without("namespaces")
 	p.CreatePlatform(t, "homeless", v1alpha1.PlatformSpec{Namespace: "homeless", Components: components{task("job")}})

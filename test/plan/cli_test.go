@@ -48,7 +48,7 @@ func windlass(t *testing.T, kubeconfig, input string, args ...string) result {
 	return result{out.String(), failed.String(), command.ProcessState.ExitCode()}
 }
 
-// user returns the kubeconfig of a new ServiceAccount with the rights in rules, and the user name of the account.
+// user returns the kubeconfig of a new ServiceAccount with the permissions in rules, and the user name of the account.
 func user(t *testing.T, namespace, name string, rules ...rbacv1.PolicyRule) (kubeconfig, username string) {
 	t.Helper()
 	ctx, kube := t.Context(), shared.Kube
@@ -215,9 +215,9 @@ func TestErrorOfRequestIsOneSentence(t *testing.T) {
 		args              []string
 		says              string
 	}{
-		"no cluster":        {unreachable, "", []string{"plan", "--all"}, ""},
-		"no rights":         {nobody, "", []string{"plan", "--all"}, "forbidden"},
-		"no rights to read": {nobody, shop, []string{"plan", "-f", "-"}, "forbidden"},
+		"no cluster":             {unreachable, "", []string{"plan", "--all"}, ""},
+		"no permissions":         {nobody, "", []string{"plan", "--all"}, "forbidden"},
+		"no permissions to read": {nobody, shop, []string{"plan", "-f", "-"}, "forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

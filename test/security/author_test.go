@@ -38,11 +38,11 @@ func newAuthor(t *testing.T) author {
 		Verbs: []string{"get", "create", "update", "patch", "delete"},
 	}}}
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: name, RoleRef: clusterRole(name.Name), Subjects: a.subjects()}
-	rights := shared.Kube.RbacV1()
-	if _, err := rights.ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+	rbac := shared.Kube.RbacV1()
+	if _, err := rbac.ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rights.ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+	if _, err := rbac.ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	framework.Eventually(t, "the API server to enforce the policy", func(ctx context.Context) (bool, error) {
@@ -60,7 +60,7 @@ func clusterRole(name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
 }
 
-// grant gives the author the role edit in the author's namespace, which includes the right to create Pods.
+// grant gives the author the role edit in the author's namespace, which includes the permission to create Pods.
 func (a author) grant(t *testing.T) {
 	t.Helper()
 	binding := &rbacv1.RoleBinding{
@@ -111,7 +111,7 @@ func (a author) wantDenied(t *testing.T, err error, name, namespace string) {
 	for _, want := range []string{
 		"'windlass-platform-authors'", "Platform " + name + " runs Pods in namespace " + namespace + ",",
 		"in which user " + a.user + " may not create Pods.",
-		"Ask an administrator of the cluster for this right, or ask a user who has it to apply the Platform.",
+		"Ask an administrator of the cluster for this permission, or ask a user who has it to apply the Platform.",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not contain %q: %v", want, err)

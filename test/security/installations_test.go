@@ -52,8 +52,8 @@ func generation(t *testing.T, on *framework.Installation) string {
 	return text
 }
 
-// secondInstallation creates a namespace and a service account with the rights of artifacts/rbac, and
-// returns the kubeconfig of the account.
+// secondInstallation creates a namespace and a service account with the permissions of artifacts/rbac, and returns the
+// kubeconfig of the account.
 func secondInstallation(t *testing.T, on *framework.Installation, namespace string) string {
 	t.Helper()
 	root, err := framework.Root()

@@ -190,7 +190,7 @@ func TestReplicasShareObjects(t *testing.T) {
 			s.checkMetrics(t)
 			s.checkTerms(t)
 			s.checkSelectors(t, served)
-			s.checkRights(t)
+			s.checkPermissions(t)
 		})
 	}
 }

@@ -53,8 +53,8 @@ func (s *sharded) checkSelectors(t *testing.T, served bool) {
 	controllertest.Equal(t, "types with a watch that is limited", namespaced, slices.Sorted(maps.Keys(selected)))
 }
 
-// checkRights fails the test if the API server has denied a request of a replica.
-func (s *sharded) checkRights(t *testing.T) {
+// checkPermissions fails the test if the API server has denied a request of a replica.
+func (s *sharded) checkPermissions(t *testing.T) {
 	t.Helper()
 	denied, err := s.Requests(func(r framework.Request) bool {
 		return r.User.Username == framework.ControllerUser && r.Unauthorized()
@@ -63,7 +63,7 @@ func (s *sharded) checkRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range denied {
-		t.Errorf("the ServiceAccount lacks a right: %s", r)
+		t.Errorf("the ServiceAccount lacks a permission: %s", r)
 	}
 }
 

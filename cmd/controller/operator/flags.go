@@ -31,7 +31,7 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 			"special addresses, the operator itself and the API server.")
 	flags.StringSliceVar(&f.UntrustedExtensions, "external-database-untrusted-extensions", nil,
 		"Extensions of ExternalDatabases that the operator creates as the administrator of the server if the owner of the "+
-			"database may not create them. The scripts of these extensions run with all rights of the administrator, in a "+
+			"database may not create them. The scripts of these extensions run with all privileges of the administrator, in a "+
 			"schema that the owner can write to.")
 }
 

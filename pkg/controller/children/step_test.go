@@ -121,7 +121,7 @@ func TestErrorThatConcernsAllChildrenStopsReconcile(t *testing.T) {
 		"a namespace that is deleted":           {terminating, true},
 		"a webhook that does not respond":       {apierrors.NewInternalError(errors.New("failed calling webhook")), false},
 		"a conflict":                            {apierrors.NewConflict(services, "web", nil), false},
-		"a missing right":                       {apierrors.NewForbidden(services, "web", nil), false},
+		"a missing permission":                  {apierrors.NewForbidden(services, "web", nil), false},
 		"a name of another owner's child":       {controller.Stalled(errors.New("taken"), 0), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -116,7 +116,7 @@ func (r *reconciler) tryPod(ctx context.Context, pod *corev1.Pod) (rejection *co
 
 // podOf returns the Pod of a StatefulSet as the StatefulSet controller creates it (k8s.io/kubernetes,
 // pkg/controller/statefulset), but without blockOwnerDeletion in the owner reference. An admission plugin can require
-// rights for this field that the operator does not have.
+// permissions for this field that the operator does not have.
 func podOf(s *appsv1.StatefulSet) *corev1.Pod {
 	template := s.Spec.Template.DeepCopy()
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}

@@ -82,7 +82,7 @@ func keepTemplate(db *v1alpha1.Database, desired, live *appsv1.StatefulSet) {
 }
 
 // setAside keeps the image and the resources of the last template until a restart. A forged record gives users no
-// further rights, because they choose the image and the resources in the spec.
+// further permissions, because they choose the image and the resources in the spec.
 func setAside(desired, last *corev1.PodTemplateSpec) {
 	c, before := pods.Container(desired, containerName), pods.Container(last, containerName)
 	if c != nil && before != nil {

@@ -85,7 +85,7 @@ var (
 	messageDenied = Messages.Declare(reasonDenied, "{error}. Set CREATEROLE and CREATEDB on the role in {secret}. To "+
 		"end sessions of other roles, it needs membership in pg_signal_backend. To manage a role that another role "+
 		"created, it needs ADMIN OPTION on that role (PostgreSQL 16 or later).",
-		"Give the role of the operator the right that is missing.")
+		"Give the role of the operator the privilege that is missing.")
 	messageOwnerAttributes = Messages.Declare(reasonDenied, "{error}. Set spec.ownerAttributes of Database {database}, "+
 		"whose Secret connectionSecretRef names, to [CreateDB, CreateRole].",
 		"Set spec.ownerAttributes of the Database.")
@@ -97,7 +97,7 @@ var (
 		"Choose other names.")
 	messageHandOver = Messages.Declare(reasonTaken,
 		"{error}. Create an ExternalDatabase with {other names} instead. To hand over the existing role or database with "+
-			"its password and rights instead, ask the administrator of the server to run: {statements}",
+			"its password and privileges instead, ask the administrator of the server to run: {statements}",
 		"Choose other names, or run the statements.")
 	messageProtected = Messages.Declare("RoleProtected", "{error}. Create an ExternalDatabase with {other names} instead.",
 		"Choose another name for the owner.")

@@ -18,7 +18,7 @@ without a reason is part of another message, or has the reason of its cause.
 An error of a request to the API server or to a PostgreSQL server has the action and the object before the error, for
 example ` + "`creating Deployment shop/web: …`" + `. Its reason is the reason of the API server, or ` +
 	"`ReconcileError`" + `. The operator
-retries the request. Correct the cause that the error names, such as a missing right.
+retries the request. Correct the cause that the error names, such as a missing permission.
 `
 
 // Markdown returns the content of docs/messages.md: a table for each catalog.

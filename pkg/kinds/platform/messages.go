@@ -54,11 +54,11 @@ var (
 		"Create the namespace again. If nobody needs the Platform, delete the Platform instead.")
 	messageNoNamespace = Messages.Declare(reasonForbidden, "Creating Namespace {namespace} failed: {error}. Create the "+
 		"namespace yourself, or allow the service account of the operator to create "+
-		"namespaces.", "Create the namespace, or grant the right.")
+		"namespaces.", "Create the namespace, or grant the permission.")
 	messageForbidden = Messages.Declare(reasonForbidden,
 		"component {component}: {error}. Ask the administrator of namespace {namespace} to grant the permission to the "+
 			"service account of the operator, or to change the quota or the admission policy that forbids the request.",
-		"Grant the right, or change the quota or the policy.")
+		"Grant the permission, or change the quota or the policy.")
 )
 
 // Messages of components. The reason of a component with a child is the reason of the child's condition Ready.

@@ -46,9 +46,9 @@ func TestReconcileNamespace(t *testing.T) {
 			status: created, phase: v1alpha1.PlatformDeploying, ready: "Ready=False ComponentsNotReady",
 		},
 		"the creation of the namespace is forbidden": {
-			err:    apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shops", fmt.Errorf("no right")),
+			err:    apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shops", fmt.Errorf("no permission")),
 			writes: []string{"create namespaces shops", updateStatus}, status: waiting, phase: v1alpha1.PlatformFailed,
-			ready: `Ready=False Forbidden: Creating Namespace shops failed: namespaces "shops" is forbidden: no right. ` +
+			ready: `Ready=False Forbidden: Creating Namespace shops failed: namespaces "shops" is forbidden: no permission. ` +
 				`Create the namespace yourself, or allow the service account of the operator to create namespaces.`,
 		},
 		"the namespace is being deleted": {

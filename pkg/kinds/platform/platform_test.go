@@ -321,10 +321,10 @@ func TestComponentErrorSetsStatus(t *testing.T) {
 		ready  string // how the condition begins; empty if the status is not written
 	}{
 		"the creation is forbidden": {
-			err: apierrors.NewForbidden(apps, "shop-web", fmt.Errorf("no right")), reason: reasonForbidden,
+			err: apierrors.NewForbidden(apps, "shop-web", fmt.Errorf("no permission")), reason: reasonForbidden,
 			phase: v1alpha1.PlatformFailed,
 			ready: `Ready=False Forbidden: component web: creating App shops/shop-web: apps.windlass.dev "shop-web" ` +
-				`is forbidden: no right. Ask the administrator of namespace shops to grant the permission to the service ` +
+				`is forbidden: no permission. Ask the administrator of namespace shops to grant the permission to the service ` +
 				`account of the operator, or to change the quota or the admission policy that forbids the request.`,
 		},
 		"the namespace is being deleted, which the cache has not observed": {

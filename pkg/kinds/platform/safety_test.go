@@ -209,7 +209,7 @@ func TestComponentStaysManagedUntilReleaseSucceeds(t *testing.T) {
 	f := newFixture(t, example(unmanaged(app("web"))), namespace())
 	f.addChild(app("web"), ready)
 	f.Journal.FailNext("patch", "apps", apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web",
-		fmt.Errorf("no right")))
+		fmt.Errorf("no permission")))
 	f.Reconcile()
 	f.checkComponents(reported("web", "App", v1alpha1.Managed, "Ready", reasonForbidden))
 	controllertest.Equal(t, "writes before the retry", nil, f.Reconcile().Writes)
@@ -248,7 +248,7 @@ func TestReconcileDelaysRetryOfRejectedDeletionsOfSameName(t *testing.T) {
 	f.addChild(database("web"), ready)
 	for _, resource := range []string{"apps", "databases"} {
 		f.Journal.FailNext("delete", resource, apierrors.NewForbidden(v1alpha1.Resource(resource), "shop-web",
-			fmt.Errorf("no right")))
+			fmt.Errorf("no permission")))
 	}
 	writes := []string{"delete apps shops/shop-web", "delete databases shops/shop-web", updateStatus}
 	controllertest.Equal(t, "writes", writes, f.Reconcile().Writes)

@@ -73,7 +73,7 @@ func TestStalled(t *testing.T) {
 
 func TestReconcileDelaysRetryOfRejectedCreation(t *testing.T) {
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "App"}, "shop-web", nil)
-	forbidden := apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", fmt.Errorf("no right"))
+	forbidden := apierrors.NewForbidden(v1alpha1.Resource("apps"), "shop-web", fmt.Errorf("no permission"))
 	for name, c := range map[string]struct {
 		err    error
 		after  time.Duration

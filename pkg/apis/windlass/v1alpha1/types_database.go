@@ -82,10 +82,10 @@ type DatabaseSpec struct {
 	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 63 && !self.matches('[[:cntrl:]]') && !self.startsWith('pg_') && !(self in ['postgres', 'public', 'none'])",message="owner may have at most 63 bytes and no control characters, must not begin with pg_, and must not be postgres, public or none"
 	Owner string `json:"owner,omitempty"`
 
-	// ownerAttributes are further rights of the owner: CreateDB (create databases) and CreateRole
+	// ownerAttributes are further attributes of the owner: CreateDB (create databases) and CreateRole
 	// (create roles). With both, ExternalDatabases can use this server through the Secret of this
-	// Database. On versions 14 and 15, a role with CreateRole can give itself every right except the
-	// rights of a superuser, and run programs in the container. Defaults to none.
+	// Database. On versions 14 and 15, a role with CreateRole can give itself every privilege except the
+	// privileges of a superuser, and run programs in the container. Defaults to none.
 	//
 	// +optional
 	// +listType=set

@@ -75,7 +75,7 @@ type verdict struct {
 	text   string
 }
 
-// New returns a Reviewer. Its client needs the rights of the ClusterRole system:auth-delegator.
+// New returns a Reviewer. Its client needs the permissions of the ClusterRole system:auth-delegator.
 func New(client kubernetes.Interface, clk clock.PassiveClock) *Reviewer {
 	return &Reviewer{
 		client:  client,
@@ -87,11 +87,11 @@ func New(client kubernetes.Interface, clk clock.PassiveClock) *Reviewer {
 	}
 }
 
-// Protect returns a handler that calls next if the bearer token of a request belongs to a user with the right to the
-// non-resource URL of the request. The verb of the right is the method of the request in lower case. The handler
-// responds to all other requests itself: 401 without a valid token, 403 if the user lacks the right, 414 for a path of
-// more than 256 bytes, 429 if the client has caused too many reviews, and 500 if the review fails. Such a response
-// closes the connection, so that clients without the right cannot keep connections open.
+// Protect returns a handler that calls next if the bearer token of a request belongs to a user with the permission to
+// the non-resource URL of the request. The verb of the permission is the method of the request in lower case. The
+// handler responds to all other requests itself: 401 without a valid token, 403 if the user lacks the permission, 414
+// for a path of more than 256 bytes, 429 if the client has caused too many reviews, and 500 if the review fails. Such a
+// response closes the connection, so that clients without the permission cannot keep connections open.
 func (r *Reviewer) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		v := r.judge(request)

@@ -70,13 +70,13 @@ func TestProtectServesUsersThatMayGetPath(t *testing.T) {
 		path, authorization string
 		status              int
 	}{
-		"a user with the right":                 {"/metrics", "Bearer good", http.StatusOK},
+		"a user with the permission":            {"/metrics", "Bearer good", http.StatusOK},
 		"a scheme in lower case":                {"/metrics", "bearer good", http.StatusOK},
 		"no token":                              {"/metrics", "", http.StatusUnauthorized},
 		"an empty token":                        {"/metrics", "Bearer ", http.StatusUnauthorized},
 		"another scheme":                        {"/metrics", "Basic good", http.StatusUnauthorized},
 		"an unknown token":                      {"/metrics", "Bearer bad", http.StatusUnauthorized},
-		"a user without the right":              {"/metrics", "Bearer tenant", http.StatusForbidden},
+		"a user without the permission":         {"/metrics", "Bearer tenant", http.StatusForbidden},
 		"another path":                          {"/debug/pprof/heap", "Bearer good", http.StatusForbidden},
 		"a path that resembles the allowed one": {"/metrics/", "Bearer good", http.StatusForbidden},
 		"a long path": {
@@ -159,9 +159,9 @@ func TestClientWithTheSameAddressDoesNotKeepPrometheusOut(t *testing.T) {
 	}
 }
 
-// TestRevokedRightIsLimitedAgain checks that requests of a user whose right was revoked are rejected, and that the
-// limit applies to this user again.
-func TestRevokedRightIsLimitedAgain(t *testing.T) {
+// TestRevokedPermissionIsLimitedAgain checks that requests of a user whose permission was revoked are rejected, and
+// that the limit applies to this user again.
+func TestRevokedPermissionIsLimitedAgain(t *testing.T) {
 	server := newJudges()
 	handler, clk := newHandler(server)
 	ask(t, handler, "/metrics", "Bearer good", "10.0.0.1:4000")
@@ -172,7 +172,7 @@ func TestRevokedRightIsLimitedAgain(t *testing.T) {
 	})
 	clk.SetTime(clk.Now().Add(allowedFor + time.Second))
 	if status := ask(t, handler, "/metrics", "Bearer good", "10.0.0.1:4000").Code; status != http.StatusForbidden {
-		t.Errorf("after the right was revoked: status %d", status)
+		t.Errorf("after the permission was revoked: status %d", status)
 	}
 	for n := range 100 {
 		ask(t, handler, "/metrics", fmt.Sprintf("Bearer guess-%d", n), "10.0.0.1:4000")

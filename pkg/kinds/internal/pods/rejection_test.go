@@ -30,7 +30,7 @@ func TestIsUndecided(t *testing.T) {
 	}{
 		"no error":                   {nil, false},
 		"a webhook without dry runs": {apierrors.NewBadRequest(`admission webhook "a" does not support dry run`), true},
-		"a missing right": {
+		"a missing permission": {
 			apierrors.NewForbidden(pod, "", errors.New(`User "operator" cannot create resource "pods" in API group ""`)), true,
 		},
 		"a quota": {apierrors.NewForbidden(pod, "shop-0", errors.New("exceeded quota: small")), false},

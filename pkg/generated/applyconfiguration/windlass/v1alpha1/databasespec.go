@@ -29,10 +29,10 @@ type DatabaseSpecApplyConfiguration struct {
 	// the operator creates a role with the new name, and gives this role everything that previous owners own in the
 	// database. Previous owners can no longer log in. Defaults to app.
 	Owner *string `json:"owner,omitempty"`
-	// ownerAttributes are further rights of the owner: CreateDB (create databases) and CreateRole
+	// ownerAttributes are further attributes of the owner: CreateDB (create databases) and CreateRole
 	// (create roles). With both, ExternalDatabases can use this server through the Secret of this
-	// Database. On versions 14 and 15, a role with CreateRole can give itself every right except the
-	// rights of a superuser, and run programs in the container. Defaults to none.
+	// Database. On versions 14 and 15, a role with CreateRole can give itself every privilege except the
+	// privileges of a superuser, and run programs in the container. Defaults to none.
 	OwnerAttributes []windlassv1alpha1.OwnerAttribute `json:"ownerAttributes,omitempty"`
 	// parameters are settings of the server, by their names in lower case
 	// (https://www.postgresql.org/docs/current/runtime-config.html). A change takes effect at once if PostgreSQL can

@@ -16,9 +16,9 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// checkRights returns an error if the controller lacked a right in any test, or has a right that it used in no test.
-// It runs after all tests.
-func checkRights(ctx context.Context) error {
+// checkPermissions returns an error if the controller lacked a permission in any test, or has a permission that it used
+// in no test. It runs after all tests.
+func checkPermissions(ctx context.Context) error {
 	used := map[string]bool{}
 	rejected, err := shared.Requests(func(r framework.Request) bool {
 		if r.User.Username != controllerUser || r.ObjectRef.Resource == "" {
@@ -35,37 +35,37 @@ func checkRights(ctx context.Context) error {
 		return err
 	}
 	if len(rejected) > 0 {
-		return fmt.Errorf("the controller lacks the rights for these requests: %v", rejected)
+		return fmt.Errorf("the controller lacks the permissions for these requests: %v", rejected)
 	}
 	if flag.Lookup("test.run").Value.String() != "" {
-		return nil // some tests did not run, so some rights may be unused
+		return nil // some tests did not run, so some permissions may be unused
 	}
-	granted, err := grantedRights(ctx)
+	granted, err := grantedPermissions(ctx)
 	if err != nil {
 		return err
 	}
-	for _, right := range []string{"delete leases", "update configmaps"} { // only with --shards: see test/sharding
-		delete(granted, right)
+	for _, permission := range []string{"delete leases", "update configmaps"} { // only with --shards: see test/sharding
+		delete(granted, permission)
 	}
-	for _, right := range slices.Sorted(maps.Keys(granted)) {
-		// an admission plugin checks the right to update finalizers, so no request uses this right
-		if !used[right] && !strings.HasSuffix(right, "/finalizers") {
-			return fmt.Errorf("the controller has the unused right to %s", right)
+	for _, permission := range slices.Sorted(maps.Keys(granted)) {
+		// an admission plugin checks the permission to update finalizers, so no request uses it
+		if !used[permission] && !strings.HasSuffix(permission, "/finalizers") {
+			return fmt.Errorf("the controller has the unused permission to %s", permission)
 		}
 	}
 	return nil
 }
 
-// grantedRights returns the rights of the controller's roles, without the verb list: informers list through a watch,
-// and send a list request only if the API server cannot stream.
-func grantedRights(ctx context.Context) (map[string]bool, error) {
-	rights := map[string]bool{}
+// grantedPermissions returns the permissions of the controller's roles, without the verb list: informers list through a
+// watch, and send a list request only if the API server cannot stream.
+func grantedPermissions(ctx context.Context) (map[string]bool, error) {
+	permissions := map[string]bool{}
 	add := func(rules []rbacv1.PolicyRule) {
 		for _, rule := range rules {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
 					if verb != "list" {
-						rights[verb+" "+resource] = true
+						permissions[verb+" "+resource] = true
 					}
 				}
 			}
@@ -87,5 +87,5 @@ func grantedRights(ctx context.Context) (map[string]bool, error) {
 		}
 		add(role.Rules)
 	}
-	return rights, nil
+	return permissions, nil
 }
