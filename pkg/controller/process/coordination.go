@@ -53,8 +53,8 @@ type state struct {
 	foreign bool                // another installation holds a Lease of the cluster
 }
 
-// readState reads the state. The Leases are read before the layout, because the holder of a shard must use a layout
-// that was read after the holder acquired the Lease.
+// readState reads the state. The Leases are read before the layout, because the owner of a shard must use a layout that
+// was read after the owner acquired the Lease.
 func (c *coordination) readState(ctx context.Context) (s state, err error) {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
@@ -84,9 +84,9 @@ func (c *coordination) list(ctx context.Context) ([]coordinationv1.Lease, error)
 	return list.Items, nil
 }
 
-// acquire makes this replica the holder of the Lease of a shard. lease is the Lease as listed, or nil if there was
-// none. The precondition of the write is that the Lease has not changed since. After an error, acquire returns nil, and
-// this replica may hold the Lease nevertheless.
+// acquire makes this replica the owner of a shard. lease is the Lease of the shard as listed, or nil if there was none.
+// The precondition of the write is that the Lease has not changed since. After an error, acquire returns nil, and this
+// replica may own the shard nevertheless.
 func (c *coordination) acquire(
 	ctx context.Context, shard int, lease *coordinationv1.Lease,
 ) (acquired *coordinationv1.Lease) {
@@ -151,10 +151,10 @@ func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease,
 	return nil
 }
 
-// clear removes the holder from a Lease, because the holder is gone. It changes nothing if somebody has changed the
-// Lease since it was listed. It logs other errors.
+// clear removes the owner from the Lease of a shard, because the owner is gone. It changes nothing if somebody has
+// changed the Lease since it was listed. It logs other errors.
 func (c *coordination) clear(ctx context.Context, lease coordinationv1.Lease) {
-	lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(""), nil // nobody knows when the holder has ended
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(""), nil // nobody knows when the owner has ended
 	if _, err := c.leases.Update(ctx, &lease, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) &&
 		!apierrors.IsConflict(err) {
 		klog.FromContext(ctx).Error(err, "Failed to release the Lease of a replica that no longer runs", "lease", lease.Name)

@@ -67,7 +67,7 @@ type coordinator struct {
 	readTerm     *term                            // renewed by each reading of the state
 	listed       map[string]*coordinationv1.Lease // all Leases, by name
 	running      map[int]*instance                // by shard
-	offers       map[int]offer                    // shards that this replica has offered, and nobody holds yet
+	offers       map[int]offer                    // shards that this replica has offered, and no replica owns yet
 	// declined is when a replica last failed to acquire an offered shard, or an offer to it failed, by replica.
 	declined map[string]time.Time
 	// doubtful is the version of a Lease that this replica tried to release without learning the result, by name.
@@ -124,13 +124,13 @@ func (c *coordinator) step(ctx context.Context) error {
 		c.layout.Weights = s.layout.Weights
 	}
 	view := c.observer.View(s.leases, c.layout, s.asked)
-	if view.Leader.Holder != "" && view.Leader.Confirmed == "" {
+	if view.Leader.Owner != "" && view.Leader.Confirmed == "" {
 		klog.FromContext(ctx).Info("Standing by while the leader works without shards, or waits for another "+
-			"installation", "holder", view.Leader.Holder)
+			"installation", "leader", view.Leader.Owner)
 		return c.releaseAll(ctx)
 	}
 	for shard := range c.running {
-		if !c.holds(view, shard) {
+		if !c.owns(view, shard) {
 			return fmt.Errorf("shard %d: %w", shard, errLeaseLost)
 		}
 	}
@@ -173,9 +173,9 @@ func (c *coordinator) readFailed(ctx context.Context, err error) error {
 	return nil
 }
 
-// holds reports whether this replica holds the Lease of a shard, and the Lease still exists.
-func (c *coordinator) holds(view shards.View, shard int) bool {
-	return view.Holds(c.identity, shard) && holderOf(c.listed[shards.LeaseName(c.operator, shard)]) == c.identity
+// owns reports whether this replica owns a shard, and the Lease of the shard still exists.
+func (c *coordinator) owns(view shards.View, shard int) bool {
+	return view.Owns(c.identity, shard) && holderOf(c.listed[shards.LeaseName(c.operator, shard)]) == c.identity
 }
 
 func byName(leases []coordinationv1.Lease) map[string]*coordinationv1.Lease {
@@ -223,11 +223,11 @@ func (c *coordinator) startsPrevented() bool {
 	return c.prevented
 }
 
-// startShards starts to work on the shards that this replica holds. The caller must have read view and the layout after
+// startShards starts to work on the shards that this replica owns. The caller must have read view and the layout after
 // it acquired the Leases of these shards.
 func (c *coordinator) startShards(ctx context.Context, view shards.View) error {
 	for shard := range c.layout.Shards() {
-		if c.running[shard] != nil || !c.holds(view, shard) || !view.MayWork(shard) {
+		if c.running[shard] != nil || !c.owns(view, shard) || !view.MayWork(shard) {
 			continue
 		}
 		if err := c.startShard(ctx, shard); err != nil {

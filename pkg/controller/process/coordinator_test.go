@@ -233,7 +233,7 @@ func TestReplicaThatMayNotReadTheLayoutEnds(t *testing.T) {
 // TestReplicaLosesItsShardsWithItsLease lets another client take or delete Leases of a replica.
 func TestReplicaLosesItsShardsWithItsLease(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, l *ledger){
-		"another replica holds its shard, as after a long freeze": func(_ *testing.T, l *ledger) {
+		"another replica owns its shard, as after a long freeze": func(_ *testing.T, l *ledger) {
 			l.change("windlass-system", shards.LeaseName(leaseName, 1), func(lease *coordinationv1.Lease) {
 				lease.Spec.HolderIdentity = ptr.To("other")
 			})

@@ -33,7 +33,7 @@ func (c *coordinator) releaseSurplus(ctx context.Context, view shards.View) (rel
 		return c.clock.Since(c.declined[replica]) < offerPause
 	})
 	shard, to, ok := view.Surplus(c.identity)
-	if !ok || len(c.offers) > 0 || !c.holds(view, shard) {
+	if !ok || len(c.offers) > 0 || !c.owns(view, shard) {
 		return false, nil
 	}
 	if err := c.stopShard(shard); err != nil {
@@ -99,7 +99,7 @@ func (c *coordinator) releaseAll(ctx context.Context) error {
 	return nil
 }
 
-// releaseListed releases all shards that this replica holds, and reports whether all releases succeeded.
+// releaseListed releases all shards that this replica owns, and reports whether all releases succeeded.
 func (c *coordinator) releaseListed(ctx context.Context) (released bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()

@@ -57,9 +57,9 @@ func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64)
 	return c.switchLayout(ctx, next)
 }
 
-// tidy deletes the Leases of replicas that are gone, and removes the holder from the Lease of a surplus shard if the
-// holder is gone. Without tidy, a new replica would count the gone replicas for 5 s and acquire too few shards, and
-// would not work for 15 s if such a holder stayed.
+// tidy deletes the Leases of replicas that are gone, and removes the owner from the Lease of a surplus shard if the
+// owner is gone. Without tidy, a new replica would count the gone replicas for 5 s and acquire too few shards, and
+// would not work for 15 s if such an owner stayed.
 func (c *coordinator) tidy(ctx context.Context, leases []coordinationv1.Lease) {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()

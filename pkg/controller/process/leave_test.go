@@ -50,15 +50,15 @@ func TestReplicaReleasesShardsWhoseAcquisitionItDoesNotKnow(t *testing.T) {
 		c, view := l.coordinator()
 		before := maps.Clone(c.listed)
 		c.take(t.Context(), view)
-		l.wantHolders("a")
+		l.wantOwners("a")
 		c.listed = before
 		c.leave(t.Context())
-		l.wantHolders("")
+		l.wantOwners("")
 	})
 }
 
 // TestReplicaWhoseReleaseFailsKeepsItsLease lets the release of a shard fail. The other replicas need the confirmation
-// in the Lease of the replica that holds this shard.
+// in the Lease of the replica that owns this shard.
 func TestReplicaWhoseReleaseFailsKeepsItsLease(t *testing.T) {
 	inLedger(t, func(_ *testing.T, l *ledger) {
 		a := l.start("a", 4)
@@ -119,9 +119,9 @@ func TestReconcileThatDoesNotEndKeepsItsShard(t *testing.T) {
 	})
 }
 
-// TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone stores the Lease of a surplus shard whose holder has no Lease of a
+// TestLeaderClearsTheLeaseOfAShardWhoseOwnerIsGone stores the Lease of a surplus shard whose owner has no Lease of a
 // replica.
-func TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone(t *testing.T) {
+func TestLeaderClearsTheLeaseOfAShardWhoseOwnerIsGone(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		a := l.start("a", 2)
 		l.settles("at first", map[string]int{"a": 40})
@@ -141,11 +141,11 @@ func TestLeaderClearsTheLeaseOfAShardWhoseHolderIsGone(t *testing.T) {
 }
 
 // TestReplicaReleasesNoShardWhoseLeaseIsDeleted has a View of a surplus shard whose Lease was deleted. For a while, the
-// shard counts as held. The holder must not try to release the shard again and again without a pause.
+// shard counts as owned. The owner must not try to release the shard again and again without a pause.
 func TestReplicaReleasesNoShardWhoseLeaseIsDeleted(t *testing.T) {
 	inLedger(t, func(t *testing.T, l *ledger) {
 		c, view := l.coordinator()
-		view.Leases = append(make([]shards.Lease, view.Layout.Shards()), shards.Lease{Holder: "a"})
+		view.Leases = append(make([]shards.Lease, view.Layout.Shards()), shards.Lease{Owner: "a"})
 		released, err := c.releaseSurplus(t.Context(), view)
 		controllertest.ErrorContains(t, "", err)
 		controllertest.Equal(t, "whether it has released a shard", false, released)
@@ -177,7 +177,7 @@ func TestEndOfTheProcessCancelsNoAcquisition(t *testing.T) {
 		ended, end := context.WithCancel(t.Context())
 		end()
 		c.take(ended, view)
-		l.wantHolders("a")
+		l.wantOwners("a")
 	})
 }
 
@@ -195,18 +195,18 @@ func (l *ledger) coordinator() (*coordinator, shards.View) {
 	return c, c.observer.View(s.leases, s.layout.Layout, s.asked)
 }
 
-// wantHolders fails the test unless all four shards have this holder.
-func (l *ledger) wantHolders(holder string) {
+// wantOwners fails the test unless all four shards have this owner.
+func (l *ledger) wantOwners(owner string) {
 	l.t.Helper()
 	leases, err := l.client.CoordinationV1().Leases("windlass-system").List(l.t.Context(), metav1.ListOptions{})
 	controllertest.ErrorContains(l.t, "", err)
-	var holders []string
+	var owners []string
 	for _, lease := range leases.Items {
 		if isShard(&lease) {
-			holders = append(holders, holderOf(&lease))
+			owners = append(owners, holderOf(&lease))
 		}
 	}
-	controllertest.Equal(l.t, "holders of the shards", slices.Repeat([]string{holder}, 4), holders)
+	controllertest.Equal(l.t, "owners of the shards", slices.Repeat([]string{owner}, 4), owners)
 }
 
 // canceling rejects an update whose context has ended.

@@ -62,9 +62,9 @@ func TestShardsAreReleasedWithoutPause(t *testing.T) {
 	})
 }
 
-// TestShardsAreTakenAsSoonAsTheirHolderIsGone lets all requests of a replica fail. In each case, they begin to fail at
+// TestShardsAreTakenAsSoonAsTheirOwnerIsGone lets all requests of a replica fail. In each case, they begin to fail at
 // another time between two renewals.
-func TestShardsAreTakenAsSoonAsTheirHolderIsGone(t *testing.T) {
+func TestShardsAreTakenAsSoonAsTheirOwnerIsGone(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Second, 2500 * time.Millisecond, 4 * time.Second} {
 		t.Run(after.String(), func(t *testing.T) {
 			inLedger(t, func(t *testing.T, l *ledger) {

@@ -118,9 +118,9 @@ func newCoordinator(working context.Context, o Options, started func(*instance),
 }
 
 // endSharding ends the work of other replicas on shards, for example after --shards was changed to 1. It replaces a
-// stored layout by a layout without shards, and waits until nobody holds a shard. It returns false if ctx ends first.
-// This process leads an operator without shards, so no other process writes a layout with shards. If no layout was ever
-// stored, endSharding only reads.
+// stored layout by a layout without shards, and waits until no replica owns a shard. It returns false if ctx ends
+// first. This process leads an operator without shards, so no other process writes a layout with shards. If no layout
+// was ever stored, endSharding only reads.
 func endSharding(ctx context.Context, lease Lease) bool {
 	c := newCoordination([]Lease{lease})
 	for {
@@ -139,8 +139,8 @@ func endSharding(ctx context.Context, lease Lease) bool {
 	}
 }
 
-// tryEndSharding replaces a stored layout that has shards, or that is older than the layout of a replica that holds a
-// shard. done is true if the stored layout has no shards and no replica holds a shard. A replica that acquires a shard
+// tryEndSharding replaces a stored layout that has shards, or that is older than the layout of a replica that owns a
+// shard. done is true if the stored layout has no shards and no replica owns a shard. A replica that acquires a shard
 // later reads this layout before it works. done is also true if the operator may not read the layout, or the Leases
 // without a stored layout, because such an operator has never had shards.
 func (c *coordination) tryEndSharding(ctx context.Context) (done bool, err error) {

@@ -7,13 +7,13 @@ import (
 
 // Lease is what a replica knows of a Lease of the API server.
 type Lease struct {
-	// Holder is the replica that holds the Lease, or "" if the Lease is free or does not exist, or if the holder is gone.
-	Holder string
-	// Confirmed is the ID of the newest layout that the holder has confirmed, or "". A replica confirms a layout when it
+	// Owner is the replica that holds the Lease, or "" if the Lease is free or does not exist, or if the owner is gone.
+	Owner string
+	// Confirmed is the ID of the newest layout that the owner has confirmed, or "". A replica confirms a layout when it
 	// has stopped all work with earlier layouts, and before it begins to work with this one. A replica never returns to an
 	// earlier layout.
 	Confirmed string
-	// Offered is the replica for which the previous holder has released the Lease, or "".
+	// Offered is the replica for which the previous owner has released the Lease, or "".
 	Offered string
 }
 
@@ -33,20 +33,20 @@ type View struct {
 	Layout Layout
 }
 
-// held returns the shards whose Leases a replica holds.
-func (v View) held(replica string) (shards []int) {
+// owned returns the shards that a replica owns.
+func (v View) owned(replica string) (shards []int) {
 	for shard, lease := range v.Leases {
-		if lease.Holder == replica {
+		if lease.Owner == replica {
 			shards = append(shards, shard)
 		}
 	}
 	return shards
 }
 
-// Free returns the shards of the layout whose Leases nobody holds.
+// Free returns the shards of the layout that no replica owns.
 func (v View) Free() (shards []int) {
 	for shard := range v.Layout.Shards() {
-		if shard >= len(v.Leases) || v.Leases[shard].Holder == "" {
+		if shard >= len(v.Leases) || v.Leases[shard].Owner == "" {
 			shards = append(shards, shard)
 		}
 	}
@@ -72,7 +72,7 @@ func (v View) Take(self string) (shards []int) {
 			free = append(free, shard)
 		}
 	}
-	more := max(share-len(v.held(self))-len(shards), 0)
+	more := max(share-len(v.owned(self))-len(shards), 0)
 	free = v.preferred(self, free, replicas, share)
 	return append(shards, free[:min(len(free), more)]...)
 }
@@ -82,19 +82,19 @@ func (v View) Take(self string) (shards []int) {
 // The shards assigned to self come first. All replicas compute the same assignment, so that two replicas seldom try to
 // acquire the same shard.
 func (v View) preferred(self string, free []int, replicas []string, share int) []int {
-	held, weights := map[string]int{}, map[string]int{}
+	owned, weights := map[string]int{}, map[string]int{}
 	for _, replica := range replicas {
-		shards := v.held(replica)
-		held[replica], weights[replica] = len(shards), v.weightOf(shards)
+		shards := v.owned(replica)
+		owned[replica], weights[replica] = len(shards), v.weightOf(shards)
 	}
 	var own, others []int
 	slices.SortStableFunc(free, func(a, b int) int { return cmp.Compare(v.Layout.weight(b), v.Layout.weight(a)) })
 	for _, shard := range free {
 		to := slices.MinFunc(replicas, func(a, b string) int {
-			return cmp.Or(cmp.Compare(held[a]/share, held[b]/share), cmp.Compare(weights[a], weights[b]),
-				cmp.Compare(held[a], held[b]))
+			return cmp.Or(cmp.Compare(owned[a]/share, owned[b]/share), cmp.Compare(weights[a], weights[b]),
+				cmp.Compare(owned[a], owned[b]))
 		})
-		held[to]++
+		owned[to]++
 		weights[to] += v.Layout.weight(shard)
 		if to == self {
 			own = append(own, shard)
@@ -122,12 +122,12 @@ func (v View) offered(shard int) string {
 }
 
 // Surplus returns the next shard that a replica releases, and the replica that should acquire this shard. ok is false
-// if the replica keeps all its shards. If the replica holds a shard that the layout no longer has, Surplus returns this
+// if the replica keeps all its shards. If the replica owns a shard that the layout no longer has, Surplus returns this
 // shard, and to is "". Otherwise, the replica keeps its shards while any shard is free. If no shard is free, to is the
 // replica in Renewed with the fewest shards, and ok is the result of mayRelease. Surplus then chooses the shard whose
 // release makes the numbers of objects of both replicas most equal.
 func (v View) Surplus(self string) (shard int, to string, ok bool) {
-	mine := v.held(self)
+	mine := v.owned(self)
 	if len(mine) == 0 {
 		return 0, "", false
 	}
@@ -139,10 +139,10 @@ func (v View) Surplus(self string) (shard int, to string, ok bool) {
 		return 0, "", false // the other replica acquires the free shard first
 	}
 	to = slices.MinFunc(v.Renewed, func(a, b string) int {
-		one, another := v.held(a), v.held(b)
+		one, another := v.owned(a), v.owned(b)
 		return cmp.Or(len(one)-len(another), v.weightOf(one)-v.weightOf(another))
 	})
-	more := v.weightOf(mine) - v.weightOf(v.held(to))
+	more := v.weightOf(mine) - v.weightOf(v.owned(to))
 	difference := func(shard int) int {
 		after := more - 2*v.Layout.weight(shard)
 		return max(after, -after)
@@ -162,12 +162,12 @@ func (v View) mayRelease(self, to string) bool {
 	})
 	turns := append(others, self)
 	slices.SortFunc(turns, func(a, b string) int {
-		one, another := v.held(a), v.held(b)
+		one, another := v.owned(a), v.owned(b)
 		return cmp.Or(len(another)-len(one), v.weightOf(another)-v.weightOf(one), cmp.Compare(a, b))
 	})
-	gets := len(v.held(to))
+	gets := len(v.owned(to))
 	for _, replica := range turns {
-		if len(v.held(replica)) < gets+2 {
+		if len(v.owned(replica)) < gets+2 {
 			return false
 		}
 		if replica == self {
@@ -178,24 +178,24 @@ func (v View) mayRelease(self, to string) bool {
 	return false
 }
 
-// MayWork reports whether the holder of a shard may begin to work with the layout: the layout has this shard, the
-// leader has confirmed the layout, and no other holder may work with another layout. The caller must be the holder, and
-// must have confirmed the layout before it read the Leases from the API server. A leader that has confirmed nothing may
-// be an operator that works on all namespaces.
+// MayWork reports whether the owner of a shard may begin to work with the layout: the layout has this shard, the leader
+// has confirmed the layout, and no other owner may work with another layout. The caller must be the owner, and must
+// have confirmed the layout before it read the Leases from the API server. A leader that has confirmed nothing may be
+// an operator that works on all namespaces.
 func (v View) MayWork(shard int) bool {
 	id := v.Layout.ID()
 	if shard >= v.Layout.Shards() || v.Leader.Confirmed != id {
 		return false
 	}
 	for other, lease := range v.Leases {
-		if other != shard && lease.Holder != "" && lease.Confirmed != id {
+		if other != shard && lease.Owner != "" && lease.Confirmed != id {
 			return false
 		}
 	}
 	return true
 }
 
-// Newest returns the version of the newest layout that a replica has confirmed.
+// Newest returns the version of the newest layout that the owner of a shard has confirmed.
 func (v View) Newest() (version int64) {
 	for _, lease := range v.Leases {
 		version = max(version, versionIn(lease.Confirmed))
@@ -203,18 +203,18 @@ func (v View) Newest() (version int64) {
 	return version
 }
 
-// Holds reports whether a replica holds the Lease of a shard.
-func (v View) Holds(replica string, shard int) bool {
-	return shard < len(v.Leases) && v.Leases[shard].Holder == replica
+// Owns reports whether a replica owns a shard.
+func (v View) Owns(replica string, shard int) bool {
+	return shard < len(v.Leases) && v.Leases[shard].Owner == replica
 }
 
 // Settled reports whether a replica that works on a number of shards waits for nothing: the replica works on all shards
-// that it holds, all shards have a holder, and the replica has seen a renewal of the Lease of each replica.
+// that it owns, all shards have an owner, and the replica has seen a renewal of the Lease of each replica.
 func (v View) Settled(self string, works int) bool {
-	return works == len(v.held(self)) && len(v.Free()) == 0 && len(v.Renewed) == len(v.Replicas)
+	return works == len(v.owned(self)) && len(v.Free()) == 0 && len(v.Renewed) == len(v.Replicas)
 }
 
-// Idle reports whether nobody holds a shard.
+// Idle reports whether no replica owns a shard.
 func (v View) Idle() bool {
-	return !slices.ContainsFunc(v.Leases, func(l Lease) bool { return l.Holder != "" })
+	return !slices.ContainsFunc(v.Leases, func(l Lease) bool { return l.Owner != "" })
 }

@@ -23,7 +23,7 @@ type replica struct {
 	confirmed string
 	read      *Layout
 	seen      View         // the last View that the replica read
-	works     map[int]bool // whether the replica works on a shard, for each shard that it holds
+	works     map[int]bool // whether the replica works on a shard, for each shard that it owns
 	// whole is true for a replica without shards, which works on all namespaces when it leads. all is true once it works
 	// on all namespaces.
 	whole, all bool
@@ -41,16 +41,16 @@ type simulation struct {
 	now      int
 	layout   Layout
 	leader   string
-	holders  []string            // of the Leases of the shards
+	owners   []string            // of the Leases of the shards
 	replicas []*replica          // that run
 	leases   map[string]*replica // of replicas that run, and of replicas that have ended
 	started  int
 }
 
-// lease returns a Lease with this holder, as replicas see it. The Lease is free if the Lease of the holder has expired.
-func (s *simulation) lease(holder string) Lease {
-	if r := s.leases[holder]; r != nil && s.now-r.renewed <= valid {
-		return Lease{Holder: holder, Confirmed: r.confirmed}
+// lease returns a Lease with this owner, as replicas see it. The Lease is free if the Lease of the owner has expired.
+func (s *simulation) lease(owner string) Lease {
+	if r := s.leases[owner]; r != nil && s.now-r.renewed <= valid {
+		return Lease{Owner: owner, Confirmed: r.confirmed}
 	}
 	return Lease{}
 }
@@ -59,14 +59,14 @@ func (s *simulation) lease(holder string) Lease {
 func (s *simulation) view() View {
 	v := View{Layout: s.layout, Leader: s.lease(s.leader)}
 	for name, r := range s.leases {
-		if s.lease(name).Holder != "" && !r.whole {
+		if s.lease(name).Owner != "" && !r.whole {
 			v.Replicas = append(v.Replicas, name)
 		}
 	}
 	slices.Sort(v.Replicas)
 	v.Renewed = v.Replicas
-	for _, holder := range s.holders {
-		v.Leases = append(v.Leases, s.lease(holder))
+	for _, owner := range s.owners {
+		v.Leases = append(v.Leases, s.lease(owner))
 	}
 	return v
 }
@@ -77,7 +77,7 @@ func (s *simulation) step(r *replica) bool {
 		return false
 	}
 	for shard := range r.works {
-		if s.holders[shard] != r.name {
+		if s.owners[shard] != r.name {
 			return false
 		}
 	}
@@ -89,9 +89,9 @@ func (s *simulation) step(r *replica) bool {
 	case 2:
 		s.take(r)
 	case 3:
-		if shard, _, ok := r.seen.Surplus(r.name); ok && s.holders[shard] == r.name {
+		if shard, _, ok := r.seen.Surplus(r.name); ok && s.owners[shard] == r.name {
 			delete(r.works, shard) // the work ends before the Lease is released
-			s.holders[shard] = ""
+			s.owners[shard] = ""
 		}
 	case 4:
 		s.work(r)
@@ -101,7 +101,7 @@ func (s *simulation) step(r *replica) bool {
 
 // take lets a replica acquire the Lease of the leader or of a shard.
 func (s *simulation) take(r *replica) {
-	if s.lease(s.leader).Holder == "" && s.random.IntN(2) == 0 && (r.whole || r.confirmed != "") {
+	if s.lease(s.leader).Owner == "" && s.random.IntN(2) == 0 && (r.whole || r.confirmed != "") {
 		s.leader = r.name
 		return
 	}
@@ -110,11 +110,11 @@ func (s *simulation) take(r *replica) {
 		return
 	}
 	shard := shards[0]
-	for shard >= len(s.holders) {
-		s.holders = append(s.holders, "")
+	for shard >= len(s.owners) {
+		s.owners = append(s.owners, "")
 	}
-	if s.lease(s.holders[shard]).Holder == "" {
-		s.holders[shard], r.works[shard] = r.name, false
+	if s.lease(s.owners[shard]).Owner == "" {
+		s.owners[shard], r.works[shard] = r.name, false
 	}
 }
 
@@ -205,7 +205,7 @@ func (s *simulation) conflict() string {
 // settled reports whether replicas work on all shards with the newest layout, and no replica has two shards more than
 // another replica.
 func (s *simulation) settled() bool {
-	works, fewest, most := 0, len(s.holders), 0
+	works, fewest, most := 0, len(s.owners), 0
 	for _, r := range s.replicas {
 		for _, w := range r.works {
 			if w && r.read.Version == s.layout.Version {

@@ -30,13 +30,13 @@ const (
 	ConfirmedAnnotation = controller.AnnotationDomain + "/confirmed-layout"
 	// StoppingAnnotation on the Lease of a replica says that the replica releases its shards and takes no more.
 	StoppingAnnotation = controller.AnnotationDomain + "/stopping"
-	// OfferedAnnotation on the Lease of a shard has the identity of the replica for which the previous holder has released
+	// OfferedAnnotation on the Lease of a shard has the identity of the replica for which the previous owner has released
 	// the shard.
 	OfferedAnnotation = controller.AnnotationDomain + "/offered-to"
 )
 
 // LeaseName returns the name of the Lease of a shard. The Lease of a shard is not renewed: it is valid as long as the
-// Lease of its holder.
+// Lease of its owner.
 func LeaseName(operator string, shard int) string {
 	return fmt.Sprintf("%s-shard-%d", operator, shard)
 }
@@ -64,7 +64,7 @@ type Observer struct {
 
 	mu       sync.Mutex
 	observed map[string]observation // by the name of the Lease
-	holders  map[int]string         // by shard, according to the last View
+	owners   map[int]string         // by shard, according to the last View
 	asked    time.Time              // the time of the last View
 }
 
@@ -99,7 +99,7 @@ func (o *Observer) Observe(lease *coordinationv1.Lease) {
 }
 
 // View returns the View that follows from a list of the Leases of an operator. asked is when the list was requested: a
-// holder may have renewed its Lease while the response was on its way.
+// replica may have renewed its Lease while the response was on its way.
 func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time.Time) View {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -107,7 +107,7 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 	for i := range leases {
 		byName[leases[i].Name] = &leases[i]
 	}
-	r := reading{o.operator, o.clock, asked, byName, o.holders, o.observed, map[string]observation{}}
+	r := reading{o.operator, o.clock, asked, byName, o.owners, o.observed, map[string]observation{}}
 	v := View{Layout: layout}
 	for i := range leases {
 		lease := &leases[i]
@@ -131,7 +131,7 @@ func (o *Observer) View(leases []coordinationv1.Lease, layout Layout, asked time
 		}
 	}
 	r.addDeleted(&v)
-	o.observed, o.holders, o.asked = r.current, v.holders(), asked
+	o.observed, o.owners, o.asked = r.current, v.owners(), asked
 	return v
 }
 
@@ -159,15 +159,15 @@ func (v *View) set(shard int, lease Lease) {
 	}
 }
 
-// holders returns the holder of each shard that is held.
-func (v *View) holders() map[int]string {
-	holders := map[int]string{}
+// owners returns the owner of each shard that has one.
+func (v *View) owners() map[int]string {
+	owners := map[int]string{}
 	for shard, lease := range v.Leases {
-		if lease.Holder != "" {
-			holders[shard] = lease.Holder
+		if lease.Owner != "" {
+			owners[shard] = lease.Owner
 		}
 	}
-	return holders
+	return owners
 }
 
 // Gone returns the Leases of replicas that have expired. leases must be the argument of the last call of View. Gone
@@ -190,14 +190,14 @@ func (o *Observer) Gone(leases []coordinationv1.Lease) (gone []coordinationv1.Le
 	return gone
 }
 
-// Abandoned returns the Leases of surplus shards whose holders are gone. A shard is surplus if the layout does not have
+// Abandoned returns the Leases of surplus shards whose owners are gone. A shard is surplus if the layout does not have
 // it, so no other replica acquires its Lease. leases must be the argument of the last call of View.
 func (o *Observer) Abandoned(leases []coordinationv1.Lease, layout Layout) (abandoned []coordinationv1.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range leases {
 		shard, ok := shardOf(o.operator, leases[i].Name)
-		if ok && shard >= layout.Shards() && holderOf(&leases[i]) != "" && o.holders[shard] == "" {
+		if ok && shard >= layout.Shards() && holderOf(&leases[i]) != "" && o.owners[shard] == "" {
 			abandoned = append(abandoned, leases[i])
 		}
 	}
@@ -218,41 +218,41 @@ type reading struct {
 	clock    clock.PassiveClock
 	asked    time.Time
 	leases   map[string]*coordinationv1.Lease
-	holders  map[int]string         // by shard, in the previous View
+	owners   map[int]string         // by shard, in the previous View
 	before   map[string]observation // by the name of the Lease, from earlier lists and from the watch
 	current  map[string]observation // by the name of the Lease
 }
 
-// leaseOf returns a Lease with this holder, and with the layout that the holder has confirmed. The Lease is free if the
-// holder's own Lease is not valid.
-func (r reading) leaseOf(holder string) Lease {
-	name := ReplicaLeaseName(r.operator, holder)
+// leaseOf returns a Lease with this owner, and with the layout that the owner has confirmed. The Lease is free if the
+// owner's own Lease is not valid.
+func (r reading) leaseOf(owner string) Lease {
+	name := ReplicaLeaseName(r.operator, owner)
 	if !r.isValid(name) {
 		return Lease{}
 	}
 	if own := r.leases[name]; own != nil {
-		return Lease{Holder: holder, Confirmed: own.Annotations[ConfirmedAnnotation]}
+		return Lease{Owner: owner, Confirmed: own.Annotations[ConfirmedAnnotation]}
 	}
-	return Lease{Holder: holder}
+	return Lease{Owner: owner}
 }
 
-// leaseOfLeader returns the Lease of the leader with this holder, and with the layout that the holder has confirmed.
-// The Lease is free if the holder had a Lease of its own that was deleted or has expired.
-func (r reading) leaseOfLeader(holder string) Lease {
-	lease := r.leaseOf(holder)
-	own := r.observe(ReplicaLeaseName(r.operator, holder))
-	if everExisted := own.version != "" || own.renewed; everExisted && (own.version == "" || lease.Holder == "") {
-		return Lease{} // the holder's own Lease is deleted, or has expired before the Lease of the leader
+// leaseOfLeader returns the Lease of the leader, with the layout that the leader has confirmed. The Lease is free if
+// the leader had a Lease of its own that was deleted or has expired.
+func (r reading) leaseOfLeader(leader string) Lease {
+	lease := r.leaseOf(leader)
+	own := r.observe(ReplicaLeaseName(r.operator, leader))
+	if everExisted := own.version != "" || own.renewed; everExisted && (own.version == "" || lease.Owner == "") {
+		return Lease{} // the leader's own Lease is deleted, or has expired before the Lease of the leader
 	}
-	return Lease{Holder: holder, Confirmed: lease.Confirmed}
+	return Lease{Owner: leader, Confirmed: lease.Confirmed}
 }
 
-// addDeleted adds the shards whose Leases somebody has deleted. Their holders keep these shards for LeaseDuration,
-// because a holder may not have noticed the deletion yet.
+// addDeleted adds the shards whose Leases somebody has deleted. Their owners keep these shards for LeaseDuration,
+// because an owner may not have noticed the deletion yet.
 func (r reading) addDeleted(v *View) {
-	for shard, holder := range r.holders {
+	for shard, owner := range r.owners {
 		if name := LeaseName(r.operator, shard); r.leases[name] == nil && r.isValid(name) {
-			v.set(shard, r.leaseOf(holder))
+			v.set(shard, r.leaseOf(owner))
 		}
 	}
 }

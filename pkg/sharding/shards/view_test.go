@@ -38,7 +38,7 @@ func offeredLease(shard int, to string) coordinationv1.Lease {
 	return lease
 }
 
-func TestViewSaysWhoHoldsWhat(t *testing.T) {
+func TestViewSaysWhoOwnsWhat(t *testing.T) {
 	for name, c := range map[string]struct {
 		leases []coordinationv1.Lease
 		want   View
@@ -50,13 +50,13 @@ func TestViewSaysWhoHoldsWhat(t *testing.T) {
 				leaseOf(LeaseName(operator, 2), "b", "3"), replicaLease("a", "1-x", "4"), replicaLease("b", "2-y", "5"),
 			},
 			View{
-				Replicas: []string{"a", "b"}, Leader: Lease{Holder: "a", Confirmed: "1-x"},
-				Leases: []Lease{{Holder: "a", Confirmed: "1-x"}, {}, {Holder: "b", Confirmed: "2-y"}},
+				Replicas: []string{"a", "b"}, Leader: Lease{Owner: "a", Confirmed: "1-x"},
+				Leases: []Lease{{Owner: "a", Confirmed: "1-x"}, {}, {Owner: "b", Confirmed: "2-y"}},
 			},
 		},
-		"holders without Leases of their own have confirmed nothing": {
+		"owners without Leases of their own have confirmed nothing": {
 			[]coordinationv1.Lease{leaseOf(operator, "a", "1"), leaseOf(LeaseName(operator, 0), "b", "2")},
-			View{Leader: Lease{Holder: "a"}, Leases: []Lease{{Holder: "b"}}},
+			View{Leader: Lease{Owner: "a"}, Leases: []Lease{{Owner: "b"}}},
 		},
 		"a Lease that is offered": {
 			[]coordinationv1.Lease{offeredLease(1, "b")},
@@ -81,7 +81,7 @@ func TestViewSaysWhoHoldsWhat(t *testing.T) {
 	}
 }
 
-func TestShardIsFreeWhenItsHolderIsGone(t *testing.T) {
+func TestShardIsFreeWhenItsOwnerIsGone(t *testing.T) {
 	for name, leases := range map[string]func(version string) []coordinationv1.Lease{
 		"a shard": func(version string) []coordinationv1.Lease {
 			return []coordinationv1.Lease{leaseOf(LeaseName(operator, 0), "a", "1"), replicaLease("a", "", version)}
@@ -93,22 +93,22 @@ func TestShardIsFreeWhenItsHolderIsGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(time.Now())
 			o := NewObserver(operator, clock)
-			holder := func(when, want, version string) {
+			owner := func(when, want, version string) {
 				t.Helper()
 				v := o.View(leases(version), Layout{}, clock.Now())
-				controllertest.Equal(t, "holder "+when, want, append(v.Leases, v.Leader)[0].Holder)
+				controllertest.Equal(t, "owner "+when, want, append(v.Leases, v.Leader)[0].Owner)
 			}
 			later := func(by time.Duration) { clock.SetTime(clock.Now().Add(by)) }
-			holder("when a process first sees a Lease of any age", "a", "1")
+			owner("when a process first sees a Lease of any age", "a", "1")
 			later(15 * time.Second)
-			holder("at the end of the duration", "a", "1")
+			owner("at the end of the duration", "a", "1")
 			later(time.Millisecond)
-			holder("after the duration", "", "1")
-			holder("when it is renewed", "a", "2")
+			owner("after the duration", "", "1")
+			owner("when it is renewed", "a", "2")
 			later(10 * time.Second)
-			holder("before the next renewal", "a", "2")
+			owner("before the next renewal", "a", "2")
 			later(10 * time.Second)
-			holder("without another renewal", "", "2")
+			owner("without another renewal", "", "2")
 		})
 	}
 }
@@ -189,20 +189,20 @@ func TestRenewalsAreSeenAfterRestoreOfEtcd(t *testing.T) {
 	}
 }
 
-// TestHolderWhoseLeaseIsDeletedKeepsItsShards checks that a holder keeps its shards until it can notice that somebody
+// TestOwnerWhoseLeaseIsDeletedKeepsItsShards checks that an owner keeps its shards until it can notice that somebody
 // has deleted its Lease.
-func TestHolderWhoseLeaseIsDeletedKeepsItsShards(t *testing.T) {
+func TestOwnerWhoseLeaseIsDeletedKeepsItsShards(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	o, shard := NewObserver(operator, clock), leaseOf(LeaseName(operator, 0), "a", "1")
 	o.View([]coordinationv1.Lease{shard, replicaLease("a", "", "2")}, Layout{}, clock.Now())
 	for _, want := range []bool{true, true, false} {
 		clock.SetTime(clock.Now().Add(10 * time.Second))
 		v := o.View([]coordinationv1.Lease{shard}, Layout{}, clock.Now())
-		controllertest.Equal(t, "whether the holder has the shard", want, v.Holds("a", 0))
+		controllertest.Equal(t, "whether the owner has the shard", want, v.Owns("a", 0))
 	}
 }
 
-// TestShardWhoseLeaseIsDeletedIsNotFreeAtOnce checks that the holder of a shard has time to notice that somebody has
+// TestShardWhoseLeaseIsDeletedIsNotFreeAtOnce checks that the owner of a shard has time to notice that somebody has
 // deleted the Lease of the shard.
 func TestShardWhoseLeaseIsDeletedIsNotFreeAtOnce(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
@@ -227,8 +227,8 @@ func TestLeaderThatIsGoneIsNoOperatorWithoutShards(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	o := NewObserver(operator, clock)
 	leader := func(leases ...coordinationv1.Lease) Lease { return o.View(leases, Layout{}, clock.Now()).Leader }
-	controllertest.Equal(t, "a leader without shards", Lease{Holder: "a"}, leader(leaseOf(operator, "a", "1")))
-	controllertest.Equal(t, "a leader with shards", Lease{Holder: "b", Confirmed: "1-x"},
+	controllertest.Equal(t, "a leader without shards", Lease{Owner: "a"}, leader(leaseOf(operator, "a", "1")))
+	controllertest.Equal(t, "a leader with shards", Lease{Owner: "b", Confirmed: "1-x"},
 		leader(leaseOf(operator, "b", "2"), replicaLease("b", "1-x", "3")))
 	clock.SetTime(clock.Now().Add(LeaseDuration + 1))
 	controllertest.Equal(t, "a leader whose own Lease has expired", Lease{},
@@ -250,7 +250,7 @@ func TestOfferedShardIsTakenBeyondTheShare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := View{
 				Replicas: c.replicas, Layout: layout, Leases: []Lease{
-					{Holder: "a"}, {Holder: "b"}, {Holder: "b"}, {Offered: c.offered},
+					{Owner: "a"}, {Owner: "b"}, {Owner: "b"}, {Offered: c.offered},
 				},
 			}
 			controllertest.Equal(t, "shards to take", c.want, append([]int{}, v.Take("a")...))
@@ -301,7 +301,7 @@ func TestTimeOfResponseDoesNotMakeLeaseExpire(t *testing.T) {
 	o.View(leases, Layout{}, clock.Now())
 	asked := clock.Now().Add(2 * time.Second)
 	clock.SetTime(clock.Now().Add(time.Minute))
-	if !o.View(leases, Layout{}, asked).Holds("a", 0) {
+	if !o.View(leases, Layout{}, asked).Owns("a", 0) {
 		t.Error("a Lease counts as expired although it was valid when it was requested")
 	}
 }
@@ -329,11 +329,11 @@ func TestLeasesThatNobodyNeedsAreFound(t *testing.T) {
 		"beside a Lease whose name is not that of its holder": {
 			leaseOf(ReplicaLeaseName(operator, "b"), "c", "1"), LeaseDuration + 1, false, []string{replica}, nil,
 		},
-		"a surplus shard whose holder runs": {leaseOf(LeaseName(operator, 2), "a", "1"), 0, false, nil, nil},
-		"a surplus shard whose holder is gone": {
+		"a surplus shard whose owner runs": {leaseOf(LeaseName(operator, 2), "a", "1"), 0, false, nil, nil},
+		"a surplus shard whose owner is gone": {
 			leaseOf(LeaseName(operator, 2), "a", "1"), LeaseDuration + 1, false, nil, []string{LeaseName(operator, 2)},
 		},
-		"a surplus shard without a holder": {leaseOf(LeaseName(operator, 2), "", "1"), 0, false, nil, nil},
+		"a surplus shard without an owner": {leaseOf(LeaseName(operator, 2), "", "1"), 0, false, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(time.Now())
@@ -367,5 +367,5 @@ func TestReplicaThatStopsHasNoShare(t *testing.T) {
 		replicaLease("a", "", "1"), stopping, leaseOf(LeaseName(operator, 0), "b", "3"),
 	}, Layout{}, clock.Now())
 	controllertest.Equal(t, "replicas", []string{"a"}, v.Replicas)
-	controllertest.Equal(t, "whether it holds its shard", true, v.Holds("b", 0))
+	controllertest.Equal(t, "whether it owns its shard", true, v.Owns("b", 0))
 }

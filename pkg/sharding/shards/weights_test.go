@@ -10,16 +10,16 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// viewOf returns a View of shards with weights. Each character of holders names the holder of a shard, and - stands for
-// a free shard.
-func viewOf(holders string, weights ...int) View {
+// viewOf returns a View of shards with weights. Each character of owners names the owner of a shard, and - stands for a
+// free shard.
+func viewOf(owners string, weights ...int) View {
 	v := View{Layout: Layout{Version: 1, Cuts: make([]uint64, len(weights)-1), Weights: weights}}
-	for _, holder := range holders {
-		held := Lease{}
-		if holder != '-' {
-			held.Holder = string(holder)
+	for _, owner := range owners {
+		lease := Lease{}
+		if owner != '-' {
+			lease.Owner = string(owner)
 		}
-		v.Leases = append(v.Leases, held)
+		v.Leases = append(v.Leases, lease)
 	}
 	return v
 }
@@ -76,8 +76,8 @@ func TestReplicaGivesWhatMakesReplicasEqual(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, lease := range c.view.Leases {
-				if !slices.Contains(c.view.Renewed, lease.Holder) {
-					c.view.Renewed = append(c.view.Renewed, lease.Holder)
+				if !slices.Contains(c.view.Renewed, lease.Owner) {
+					c.view.Renewed = append(c.view.Renewed, lease.Owner)
 				}
 			}
 			shard, to, ok := c.view.Surplus("a")
@@ -91,8 +91,8 @@ func TestReplicaGivesWhatMakesReplicasEqual(t *testing.T) {
 // TestReplicasReleaseInTurn adds a replica without shards to other replicas. All replicas have the same View.
 func TestReplicasReleaseInTurn(t *testing.T) {
 	for name, c := range map[string]struct {
-		holders string
-		want    string // the replicas that release a shard
+		owners string
+		want   string // the replicas that release a shard
 	}{
 		"one shard, although three replicas have two more": {"aabbcc", "a"},
 		"a shard of each replica":                          {"aaaabbbbcccc", "abc"},
@@ -100,7 +100,7 @@ func TestReplicasReleaseInTurn(t *testing.T) {
 		"nothing, because the others have one shard each":  {"abc", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := viewOf(c.holders, make([]int, len(c.holders))...)
+			v := viewOf(c.owners, make([]int, len(c.owners))...)
 			v.Replicas = []string{"a", "b", "c", "new"}
 			v.Renewed = v.Replicas
 			got := ""
