@@ -5,8 +5,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// withoutFixedData returns the desired and the observed state of a child. If observed is an immutable ConfigMap, both are
-// returned without data, because nothing can change the data, and because caches lack it. Therefore a kind needs an
+// withoutFixedData returns the desired and the observed state of a child. If observed is an immutable ConfigMap, both
+// are returned without data, because nothing can change the data, and because caches lack it. Therefore a kind needs an
 // immutable ConfigMap for each content, with the digest of the content in the name.
 func withoutFixedData[T Object](desired, observed T) (T, T) {
 	config, ok := any(observed).(*corev1.ConfigMap)
