@@ -1,8 +1,8 @@
 # Functions of server.sh for the parameters of PostgreSQL.
 
-# refusal succeeds if PostgreSQL rejects a parameter NAME=VALUE, and prints the error of PostgreSQL. It returns 1 if
+# rejection succeeds if PostgreSQL rejects a parameter NAME=VALUE, and prints the error of PostgreSQL. It returns 1 if
 # PostgreSQL accepts the parameter, and 2 if the check itself failed.
-refusal() {
+rejection() {
   code=0
   said=$(postgres -D "$PGDATA" -c config_file=/dev/null -c "$1" -C "${1%%=*}" 2>&1 >/dev/null) || code=$?
   [ "$code" != 0 ] || return 1
@@ -22,7 +22,7 @@ choose_parameters() {
   while IFS= read -r line || [ -n "$line" ]; do
     if ! grep -qxF -e "$line" "$accepted" 2>/dev/null; then
       code=0
-      why=$(refusal "$line") || code=$?
+      why=$(rejection "$line") || code=$?
       [ "$code" != 2 ] || return 1
       if [ "$code" = 0 ]; then
         [ -e "$accepted" ] || fail_to_start
@@ -96,13 +96,13 @@ reload_safely() {
 }
 
 # ask_parameters prints names of parameters of the Database. With the argument pending, it prints the parameters that
-# wait for a restart. With refused, it prints the parameters that the server has not applied for another reason.
+# wait for a restart. With rejected, it prints the parameters that the server has not applied for another reason.
 ask_parameters() {
   names=$(sed 's/=.*//' "$started" "$STATE/parameters" | tr '\n' ',')
   ask postgres --set=names="$names" --set=wanted="$1" <<'SQL'
 SELECT name FROM (
   SELECT lower(name) AS name, 'pending' AS state FROM pg_settings WHERE pending_restart
-  UNION SELECT lower(f.name), 'refused' FROM pg_file_settings f LEFT JOIN pg_settings s ON s.name = f.name
+  UNION SELECT lower(f.name), 'rejected' FROM pg_file_settings f LEFT JOIN pg_settings s ON s.name = f.name
     WHERE f.error IS NOT NULL AND NOT coalesce(s.pending_restart, false)) found
 WHERE state = :'wanted' AND name = ANY (string_to_array(:'names', ','));
 SQL

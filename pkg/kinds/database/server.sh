@@ -178,10 +178,10 @@ apply() {
   again=
   prepare || { again=1 && note_problem "$why"; }
   reload_safely || { note_problem "$why" && return 1; }
-  pending=$(ask_parameters pending) && refused=$(ask_parameters refused) || return 1
-  if [ -n "$refused" ]; then
-    refused=$(printf '%s' "$refused" | tr '\n' ' ')
-    note_problem "PostgreSQL does not apply $refused; its log says why."
+  pending=$(ask_parameters pending) && rejected=$(ask_parameters rejected) || return 1
+  if [ -n "$rejected" ]; then
+    rejected=$(printf '%s' "$rejected" | tr '\n' ' ')
+    note_problem "PostgreSQL does not apply $rejected; its log says why."
     configure && reload || return 1
   fi
   record_reload $pending || return 1 # not quoted, because the names have no spaces
