@@ -23,7 +23,7 @@ import (
 
 // formerRelease is the version from which the test upgrades. The environment variable UPGRADE_FROM can name another
 // commit or tag.
-const formerRelease = "9e92db7e"
+const formerRelease = "a5b03b15"
 
 // writesOfAnUpgrade lists all writes that an upgrade from formerRelease causes, and writesOfARollback lists all writes
 // that a rollback to formerRelease causes.
