@@ -65,7 +65,7 @@ func (t *Type[T]) cached(ctx context.Context, namespace, name string) (T, error)
 	if err != nil {
 		return child, err
 	}
-	whole, ok := any(child).(packed.Whole)
+	whole, ok := any(child).(packed.Whole) // the types that can be packed, among them all built-in types
 	if !ok {
 		return child, nil
 	}

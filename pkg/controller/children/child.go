@@ -54,7 +54,7 @@ type Declaration[S Scope, C Object] struct {
 	Initially func(s S, desired C)
 	// Keep, if it is set, copies the values that the child must not lose from live into desired.
 	Keep func(s S, desired, live C)
-	// Hold, if it is set, reports whether the child must not be changed for now.
+	// Hold, if it is set, reports whether the child must not be created, changed or deleted for now.
 	Hold func(s S) bool
 	// Applied, if it is set, is called with the child after it was applied, and with a live child that Hold keeps
 	// unchanged. It is not called for a child that is missing or that is not desired.
@@ -64,7 +64,7 @@ type Declaration[S Scope, C Object] struct {
 	// Outlives is true if the child stays when its owner is deleted: see Type.
 	Outlives bool
 
-	owned Type[C] // set by Bind
+	writer Type[C] // set by Bind
 }
 
 // Owns declares a child that is always desired.
@@ -73,7 +73,7 @@ func Owns[S Scope, C Object](resource Resource[C], desired func(s S) C) *Declara
 }
 
 // Type returns the Type that writes the child, for other steps and for a finalizer. Call Type after Declare.
-func (d *Declaration[S, C]) Type() *Type[C] { return &d.owned }
+func (d *Declaration[S, C]) Type() *Type[C] { return &d.writer }
 
 // Bind implements Child.
 func (d *Declaration[S, C]) Bind(tracker *controller.Tracker) Step[S] {
@@ -81,8 +81,8 @@ func (d *Declaration[S, C]) Bind(tracker *controller.Tracker) Step[S] {
 	if d.Resource.Informer == nil || d.Resource.Client == nil || d.Desired == nil {
 		return step // Declare returns an error
 	}
-	d.owned = d.Resource.Type(tracker)
-	d.owned.Yielded, d.owned.Outlives = d.Yielded, d.Outlives
+	d.writer = d.Resource.Type(tracker)
+	d.writer.Yielded, d.writer.Outlives = d.Yielded, d.Outlives
 	step.Deletes = func(s S) bool { return d.When != nil && !d.When(s) }
 	step.Apply = d.apply
 	if !d.Outlives {
@@ -108,16 +108,16 @@ func (d *Declaration[S, C]) apply(ctx context.Context, s S) error {
 	owner := s.ChildOwner()
 	namespace, name := owner.GetNamespace(), owner.GetName()+d.Suffix
 	if d.Hold != nil && d.Hold(s) {
-		live, err := d.owned.Cache.Get(namespace, name)
+		live, err := d.writer.Cache.Get(namespace, name)
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return d.applied(s, live, err)
 	}
 	if d.When != nil && !d.When(s) {
-		return d.owned.Prune(ctx, owner, name)
+		return d.writer.Prune(ctx, owner, name)
 	}
-	of := d.owned
+	of := d.writer
 	var initially func(C)
 	if d.Keep != nil {
 		of.Keep = func(desired, live C) { d.Keep(s, desired, live) }

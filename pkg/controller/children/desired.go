@@ -25,7 +25,7 @@ type desiredState[T Object] struct {
 }
 
 // desiredStateOf returns want with its record. The record lacks the kind, the API version, the status, and the fields
-// that belong to the owner as a whole.
+// that the first merge takes as a whole. A later merge ignores the record of the other fields that it takes as a whole.
 func (t *Type[T]) desiredStateOf(want T) (desiredState[T], error) {
 	text, err := json.Marshal(want)
 	if err != nil {
@@ -62,19 +62,19 @@ func withDigests(spec json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// restoreDigests replaces the digests in original, which comes from a record. If the record of the desired state has
+// restoreDigests replaces the digests in previous, which comes from a record. If the record of the desired state has
 // the same digest, the field gets its desired value. Of any other field only the digest is known, so the field gets its
 // observed value. A merge then removes everything in the field that is not desired.
-func (w desiredState[T]) restoreDigests(original, modified, current map[string]any) {
-	spec, _ := original["spec"].(map[string]any)
+func (w desiredState[T]) restoreDigests(previous, desired, observed map[string]any) {
+	spec, _ := previous["spec"].(map[string]any)
 	for field, value := range spec {
 		digest, ok := value.(string)
 		if !ok || !strings.HasPrefix(digest, digestPrefix) {
 			continue
 		}
-		from := current
-		if strings.Contains(w.record, digest) {
-			from = modified
+		from := observed
+		if strings.Contains(w.record, digest) { // a digest occurs nowhere else in a record
+			from = desired
 		}
 		spec[field], _, _ = unstructured.NestedFieldCopy(from, "spec", field)
 	}

@@ -9,8 +9,20 @@
 //	not desired  DELETE with a UID precondition, if the child belongs to this owner.
 //	released     one patch that removes the owner reference.
 //
+// Several functions write a child:
+//
+//	Ensure, Update     create or update a child, and only update it. Both call update, which computes a change, and
+//	                   apply, which sends the change by write, as the following paragraphs describe.
+//	Prune, PruneLive   delete a child that is not desired. PruneLive reads the child from the API server first.
+//	Remove             deletes a child after the objects that the child owns. All three call delete.
+//	Release, Reclaim   remove and restore the owner reference by write.
+//
 // The three-way merge compares the state that was desired last, which an annotation of the child records, the desired
-// state and the observed state. It repairs drift in fields that are desired, removes fields that are no longer desired,
+// state and the observed state. As JSON values, these states are called previous, desired and observed (original,
+// modified and current in package strategicpatch), and one of their fields was, want and is. A merge removes what
+// previous has and desired lacks. As typed objects, the desired and the observed child are called want and live.
+//
+// The three-way merge repairs drift in fields that are desired, removes fields that are no longer desired,
 // and keeps fields that other clients set. The data of ConfigMaps and Secrets, and the spec of custom resources, belong
 // to the owner as a whole: the package compares these fields with the observed values, and never records them.
 //

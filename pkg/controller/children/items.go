@@ -42,15 +42,16 @@ func holdsItems(schema strategicpatch.LookupPatchMeta, key string, items, desire
 			return !slices.ContainsFunc(items, func(item any) bool { return includes(item, want) })
 		})
 	}
-	count := map[[2]any]int{}
+	surplus := map[[2]any]int{} // how often items has an item, minus how often desired has it
 	for _, item := range items {
-		count[identity(item, key)]++
+		surplus[identity(item, key)]++
 	}
 	for _, want := range desired {
-		count[identity(want, key)]--
+		surplus[identity(want, key)]--
 	}
 	for _, want := range desired {
-		if count[identity(want, key)] != 0 || !holds(schema, find(items, want, key), want.(map[string]any)) {
+		asOften := surplus[identity(want, key)] == 0 // each desired item exactly once
+		if !asOften || !holds(schema, find(items, want, key), want.(map[string]any)) {
 			return false
 		}
 	}
@@ -60,18 +61,18 @@ func holdsItems(schema strategicpatch.LookupPatchMeta, key string, items, desire
 // renamed reports whether another client has changed the merge key of a list item. An item that is recorded and desired
 // is then missing in observed, and another item has all of its other fields. Only a merge that replaces the list
 // removes the renamed item. With both items, two containers of one Database could have the same volume.
-func renamed(schema strategicpatch.LookupPatchMeta, original, desired, observed map[string]any) bool {
+func renamed(schema strategicpatch.LookupPatchMeta, previous, desired, observed map[string]any) bool {
 	for field, want := range desired {
 		switch want := want.(type) {
 		case map[string]any:
-			was, _ := original[field].(map[string]any)
+			was, _ := previous[field].(map[string]any)
 			is, _ := observed[field].(map[string]any)
 			inner, _, err := schema.LookupPatchMetadataForStruct(field)
 			if err == nil && renamed(inner, was, want, is) {
 				return true
 			}
 		case []any:
-			was, _ := original[field].([]any)
+			was, _ := previous[field].([]any)
 			is, _ := observed[field].([]any)
 			inner, meta, err := schema.LookupPatchMetadataForSlice(field)
 			if key := meta.GetPatchMergeKey(); err == nil && key != "" && renamedItem(inner, key, was, want, is) {
@@ -83,16 +84,19 @@ func renamed(schema strategicpatch.LookupPatchMeta, original, desired, observed 
 }
 
 // renamedItem does the same as renamed for one list. key is the merge key of the list.
-func renamedItem(schema strategicpatch.LookupPatchMeta, key string, original, desired, observed []any) bool {
+func renamedItem(schema strategicpatch.LookupPatchMeta, key string, previous, desired, observed []any) bool {
 	return slices.ContainsFunc(desired, func(want any) bool {
-		was, is := find(original, want, key), find(observed, want, key)
-		if was == nil || is != nil {
-			return is != nil && renamed(schema, was, want.(map[string]any), is)
+		was, is := find(previous, want, key), find(observed, want, key)
+		if is != nil { // this item has its key, but may contain a list with a renamed item
+			return renamed(schema, was, want.(map[string]any), is)
+		}
+		if was == nil { // this item is new
+			return false
 		}
 		others := maps.Clone(want.(map[string]any))
 		delete(others, key)
 		return slices.ContainsFunc(observed, func(item any) bool {
-			return includes(item, others) && find(desired, item, key) == nil && find(original, item, key) == nil
+			return includes(item, others) && find(desired, item, key) == nil && find(previous, item, key) == nil
 		})
 	})
 }

@@ -19,8 +19,8 @@ const (
 	// conflictRecheck is how often an owner is reconciled while another object has the name of a child, because that
 	// object is not watched.
 	conflictRecheck = 30 * time.Second
-	// recheck is how often an owner is reconciled while the object with the name of a child is being deleted.
-	recheck = 5 * time.Second
+	// terminatingRecheck is how often an owner is reconciled while the object with the name of a child is being deleted.
+	terminatingRecheck = 5 * time.Second
 )
 
 // Owner is the object that owns children.
@@ -42,9 +42,10 @@ type Owner struct {
 	Confirm func(ctx context.Context) error
 }
 
-// Recheck returns ErrDeletionNotObserved if the owner does not exist any more, was replaced or is being deleted. The
-// cache may not have observed that yet. (As in k8s.io/kubernetes/pkg/controller, RecheckDeletionTimestamp.)
-func (o Owner) Recheck() error {
+// ConfirmNotDeleted calls Live. It returns ErrDeletionNotObserved if the owner does not exist any more, was replaced or
+// is being deleted. The cache may not have observed that yet. (As in k8s.io/kubernetes/pkg/controller,
+// RecheckDeletionTimestamp.)
+func (o Owner) ConfirmNotDeleted() error {
 	if o.Live == nil {
 		return nil
 	}
@@ -59,6 +60,14 @@ func (o Owner) Recheck() error {
 		return controller.ErrDeletionNotObserved
 	}
 	return nil
+}
+
+// confirm calls Confirm if it is set.
+func (o Owner) confirm(ctx context.Context) error {
+	if o.Confirm == nil {
+		return nil
+	}
+	return o.Confirm(ctx)
 }
 
 // Seen reports whether the owner was already reconciled, as its status says.
@@ -92,7 +101,7 @@ func (o Owner) Taken(kind string, live metav1.Object) error {
 	case live.GetDeletionTimestamp() != nil:
 		return terminating(kind, live)
 	case ref != nil && o.isNamed(ref):
-		return messageEarlierOwner.Wait(recheck, kind, live.GetName(), o.Kind.Kind)
+		return messageEarlierOwner.Wait(terminatingRecheck, kind, live.GetName(), o.Kind.Kind)
 	}
 	whose := "nobody"
 	if ref != nil {
@@ -104,7 +113,7 @@ func (o Owner) Taken(kind string, live metav1.Object) error {
 
 // terminating returns the WaitFor error for an object that is being deleted and has the name of a child.
 func terminating(kind string, live metav1.Object) error {
-	return messageTerminating.Wait(recheck, kind, live.GetName())
+	return messageTerminating.Wait(terminatingRecheck, kind, live.GetName())
 }
 
 // MadeForAnnotation is an annotation of children that outlive their owner. Its value is the kind and name of
@@ -135,8 +144,8 @@ func (t *Type[T]) owns(owner Owner, child T) bool {
 	return metav1.GetControllerOfNoCopy(child) == nil && (marked(child) || marked(Recorded(child)))
 }
 
-// owned returns a copy of child with ManagedByLabel, and with the owner reference or MadeForAnnotation.
-func (t *Type[T]) owned(owner Owner, child T) T {
+// asChild returns a copy of child with ManagedByLabel, and with the owner reference or MadeForAnnotation.
+func (t *Type[T]) asChild(owner Owner, child T) T {
 	child = child.DeepCopyObject().(T)
 	child.SetLabels(with(child.GetLabels(), controller.ManagedByLabel, cmp.Or(t.ManagedBy, controller.ManagedByWindlass)))
 	if t.Outlives {

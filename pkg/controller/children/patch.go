@@ -42,7 +42,8 @@ func (t *Type[T]) first() merge {
 	return mergeItems
 }
 
-// last returns the last merge to try. A child that outlives its owner holds data, so no merge follows a rejected merge.
+// last returns the last merge to try after a rejection. A child that outlives its owner holds data, so no merge follows
+// a rejected merge. The first patch of such a child can still be by mergeFields: see change.
 func (t *Type[T]) last() merge {
 	if t.Outlives {
 		return mergeItems
@@ -61,7 +62,7 @@ func (m merge) whole() []string {
 
 // patches returns the patch that merges three states, and the observed state after the patch.
 func (m merge) patches(
-	schema strategicpatch.LookupPatchMeta, original, modified, current []byte,
+	schema strategicpatch.LookupPatchMeta, previous, desired, observed []byte,
 ) (patch, patched map[string]any, err error) {
 	defer func() {
 		if reason := recover(); reason != nil { // package strategicpatch panics on some values of a forged record
@@ -70,14 +71,14 @@ func (m merge) patches(
 	}()
 	var text, result []byte
 	if m == mergeItems {
-		text, err = strategicpatch.CreateThreeWayMergePatch(original, modified, current, schema, true)
+		text, err = strategicpatch.CreateThreeWayMergePatch(previous, desired, observed, schema, true)
 		if err == nil {
-			result, err = strategicpatch.StrategicMergePatchUsingLookupPatchMeta(current, text, schema)
+			result, err = strategicpatch.StrategicMergePatchUsingLookupPatchMeta(observed, text, schema)
 		}
 	} else {
-		text, err = jsonmergepatch.CreateThreeWayJSONMergePatch(original, modified, current)
+		text, err = jsonmergepatch.CreateThreeWayJSONMergePatch(previous, desired, observed)
 		if err == nil {
-			result, err = jsonpatch.MergePatch(current, text)
+			result, err = jsonpatch.MergePatch(observed, text)
 		}
 	}
 	if err == nil {
@@ -112,28 +113,29 @@ type change struct {
 // change returns the change that brings live to the desired state by a merge, or nil if there is no difference. If the
 // merge m cannot bring live to the desired state, the change is by a later merge.
 func (t *Type[T]) change(w desiredState[T], live T, m merge) (*change, error) {
-	modified, err := fieldsOf(w.object)
+	desired, err := fieldsOf(w.object)
 	if err != nil {
 		return nil, err
 	}
-	if err := unstructured.SetNestedField(modified, w.record, "metadata", "annotations", RecordAnnotation); err != nil {
+	if err := unstructured.SetNestedField(desired, w.record, "metadata", "annotations", RecordAnnotation); err != nil {
 		return nil, err
 	}
-	current, err := fieldsOf(live)
+	observed, err := fieldsOf(live)
 	if err != nil {
 		return nil, err
 	}
 	if m != mergeItems {
-		keepReferences(modified, current)
+		keepReferences(desired, observed)
 	}
-	if err := t.keepYielded(modified, current); err != nil {
+	if err := t.keepYielded(desired, observed); err != nil {
 		return nil, err
 	}
-	original := w.lastWanted(live, modified, current, m)
-	if includes(current, modified) && includes(modified, original) {
+	previous := w.previousState(live, desired, observed, m)
+	// Nothing is missing in the child, and there is nothing to remove.
+	if includes(observed, desired) && includes(desired, previous) {
 		return nil, nil
 	}
-	states, err := texts(original, modified, current)
+	states, err := texts(previous, desired, observed)
 	if err != nil {
 		return nil, err
 	}
@@ -142,35 +144,35 @@ func (t *Type[T]) change(w desiredState[T], live T, m merge) (*change, error) {
 		return nil, err
 	}
 	patch, patched, err := m.patches(schema, states[0], states[1], states[2])
-	if m == mergeItems && (err != nil || !holds(schema, patched, modified) ||
-		renamed(schema, original, modified, current)) {
+	if m == mergeItems && (err != nil || !holds(schema, patched, desired) ||
+		renamed(schema, previous, desired, observed)) {
 		return t.change(w, live, mergeFields)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("computing a patch: %w", err)
 	}
-	if equality.Semantic.DeepEqual(patched, current) { // the patch of a list may only repeat the order of the list
+	if equality.Semantic.DeepEqual(patched, observed) { // the patch of a list may only repeat the order of the list
 		return nil, nil
 	}
 	text, err := onlyFor(live, patch)
-	return &change{m, text, differences("", patched, current)}, err
+	return &change{m, text, differences("", patched, observed)}, err
 }
 
-// keepReferences adds to modified the owner references that only current has.
-func keepReferences(modified, current map[string]any) {
+// keepReferences adds to desired the owner references that only observed has.
+func keepReferences(desired, observed map[string]any) {
 	path := []string{"metadata", "ownerReferences"}
-	ours, _, _ := unstructured.NestedSlice(modified, path...)
-	there, _, _ := unstructured.NestedSlice(current, path...)
+	want, _, _ := unstructured.NestedSlice(desired, path...)
+	is, _, _ := unstructured.NestedSlice(observed, path...)
 	uidOf := func(ref any) any { return ref.(map[string]any)["uid"] }
-	for _, ref := range ours {
-		i := slices.IndexFunc(there, func(other any) bool { return uidOf(other) == uidOf(ref) })
+	for _, ref := range want {
+		i := slices.IndexFunc(is, func(other any) bool { return uidOf(other) == uidOf(ref) })
 		if i < 0 {
-			there = append(there, ref)
+			is = append(is, ref)
 			continue
 		}
-		there[i] = ref
+		is[i] = ref
 	}
-	_ = unstructured.SetNestedSlice(modified, there, path...) // its parent is a map
+	_ = unstructured.SetNestedSlice(desired, is, path...) // its parent is a map
 }
 
 // onlyFor returns a patch with the UID and version of live as its precondition.
@@ -185,77 +187,87 @@ func onlyFor(live metav1.Object, patch map[string]any) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-// lastWanted returns the state that was desired last, from which a merge derives the fields to remove. It
-// consists of the record, and of the observed fields that belong to the owner as a whole. lastWanted ignores a
+// previousState returns the state that was desired last, from which a merge derives the fields to remove. It
+// consists of the record, and of the observed fields that belong to the owner as a whole. previousState ignores a
 // record that cannot be read.
-func (w desiredState[T]) lastWanted(live T, modified, current map[string]any, m merge) map[string]any {
-	original := map[string]any{}
-	if err := json.Unmarshal([]byte(live.GetAnnotations()[RecordAnnotation]), &original); err != nil || original == nil {
-		original = map[string]any{}
+func (w desiredState[T]) previousState(live T, desired, observed map[string]any, m merge) map[string]any {
+	previous := map[string]any{}
+	if err := json.Unmarshal([]byte(live.GetAnnotations()[RecordAnnotation]), &previous); err != nil || previous == nil {
+		previous = map[string]any{}
 	}
-	w.restoreDigests(original, modified, current)
-	removeValues(original, modified, current)
+	w.restoreDigests(previous, desired, observed)
+	removeValues(previous, desired, observed)
 	if m == mergeFields {
-		removeInitContainers(original, modified, current)
+		removeInitContainers(previous, desired, observed)
 	}
 	for _, field := range m.whole() {
-		delete(original, field)
-		if value, ok := current[field]; ok {
-			original[field] = runtime.DeepCopyJSONValue(value)
+		delete(previous, field)
+		if value, ok := observed[field]; ok {
+			previous[field] = runtime.DeepCopyJSONValue(value)
 		}
 	}
-	return original
+	return previous
 }
 
 // podSpec is the path of the spec of the Pods in a workload.
 var podSpec = []string{"spec", "template", "spec"}
 
-// removeInitContainers makes a merge remove the init containers of other clients, if no init container is desired. A
-// merge that replaces the list of volumes would otherwise keep init containers without their volumes.
-func removeInitContainers(original, modified, current map[string]any) {
-	was, _, _ := unstructured.NestedMap(original, podSpec...)
-	pod, _, _ := unstructured.NestedMap(modified, podSpec...)
-	there, _, _ := unstructured.NestedMap(current, podSpec...)
-	if is, ok := there["initContainers"]; ok && was != nil && pod["initContainers"] == nil {
-		_ = unstructured.SetNestedField(original, is, append(slices.Clone(podSpec), "initContainers")...) // was is a map
+// removeInitContainers makes a merge remove the init containers of other clients, if no init container is desired: it
+// adds them to previous. A merge that replaces the list of volumes would otherwise keep init containers without their
+// volumes.
+func removeInitContainers(previous, desired, observed map[string]any) {
+	was, _, _ := unstructured.NestedMap(previous, podSpec...)
+	want, _, _ := unstructured.NestedMap(desired, podSpec...)
+	is, _, _ := unstructured.NestedMap(observed, podSpec...)
+	if containers, ok := is["initContainers"]; ok && was != nil && want["initContainers"] == nil {
+		path := append(slices.Clone(podSpec), "initContainers")
+		_ = unstructured.SetNestedField(previous, containers, path...) // was is a map
 	}
 }
 
 // removeValues makes a merge remove the value of an environment variable that is desired without a value. Another
-// client gave the variable this value, so neither the record nor the desired state has it.
-func removeValues(original, modified, current map[string]any) {
+// client gave the variable this value, so neither the record nor the desired state has it. removeValues adds the value
+// to previous, as if the value had been desired last:
+//
+//	previous  {name: A}  becomes  {name: A, value: x}
+//	desired   {name: A}
+//	observed  {name: A, value: x}  becomes, by the merge,  {name: A}
+func removeValues(previous, desired, observed map[string]any) {
 	containers := append(slices.Clone(podSpec), "containers")
-	wanted, _, _ := unstructured.NestedSlice(modified, containers...)
-	was, _, _ := unstructured.NestedSlice(original, containers...)
-	is, _, _ := unstructured.NestedSlice(current, containers...)
+	want, _, _ := unstructured.NestedSlice(desired, containers...)
+	was, _, _ := unstructured.NestedSlice(previous, containers...)
+	is, _, _ := unstructured.NestedSlice(observed, containers...)
 	variables := func(all []any, container any) []any {
 		list, _ := find(all, container, "name")["env"].([]any)
 		return list
 	}
-	for _, container := range wanted {
-		for _, want := range variables(wanted, container) {
-			before, now := find(variables(was, container), want, "name"), find(variables(is, container), want, "name")
+	for _, container := range want {
+		for _, variable := range variables(want, container) {
+			before := find(variables(was, container), variable, "name")
+			now := find(variables(is, container), variable, "name")
+			fields, _ := variable.(map[string]any)
+			hasOnlyName := len(fields) == 1
 			for _, field := range []string{"value", "valueFrom"} {
-				if value, ok := now[field]; ok && before != nil && len(want.(map[string]any)) == 1 {
+				if value, ok := now[field]; ok && before != nil && hasOnlyName {
 					before[field] = value
 				}
 			}
 		}
 	}
 	if was != nil {
-		_ = unstructured.SetNestedSlice(original, was, containers...) // the path of was exists
+		_ = unstructured.SetNestedSlice(previous, was, containers...) // the path of was exists
 	}
 }
 
-// keepYielded adds to modified the observed values of Yielded fields that are not desired.
-func (t *Type[T]) keepYielded(modified, current map[string]any) error {
+// keepYielded adds to desired the observed values of Yielded fields that are not desired.
+func (t *Type[T]) keepYielded(desired, observed map[string]any) error {
 	for _, path := range t.Yielded {
-		_, desired, _ := unstructured.NestedFieldNoCopy(modified, path...)
-		value, observed, _ := unstructured.NestedFieldCopy(current, path...)
-		if desired || !observed {
+		_, isDesired, _ := unstructured.NestedFieldNoCopy(desired, path...)
+		value, isObserved, _ := unstructured.NestedFieldCopy(observed, path...)
+		if isDesired || !isObserved {
 			continue
 		}
-		if err := unstructured.SetNestedField(modified, value, path...); err != nil {
+		if err := unstructured.SetNestedField(desired, value, path...); err != nil {
 			return err
 		}
 	}

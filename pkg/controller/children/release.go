@@ -40,7 +40,7 @@ func (t *Type[T]) Reclaim(ctx context.Context, owner Owner, live T) (T, error) {
 	if !t.owns(owner, live) {
 		return live, owner.Taken(t.Kind, live)
 	}
-	if err := owner.Recheck(); err != nil {
+	if err := owner.ConfirmNotDeleted(); err != nil {
 		return live, err
 	}
 	refs := append(withoutReference(live, owner), *metav1.NewControllerRef(owner, owner.Kind))
@@ -75,12 +75,4 @@ func (o Owner) Made(child metav1.Object) bool {
 	record := Recorded(child)
 	return recordedOwner(child) == o.GetUID() && record.GetName() == child.GetName() &&
 		record.GetNamespace() == child.GetNamespace()
-}
-
-// confirm calls Confirm if it is set.
-func (o Owner) confirm(ctx context.Context) error {
-	if o.Confirm == nil {
-		return nil
-	}
-	return o.Confirm(ctx)
 }

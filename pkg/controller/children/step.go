@@ -39,7 +39,7 @@ type Step[S Scope] struct {
 	// Apply creates or updates the child, or deletes it if Deletes is true.
 	Apply func(ctx context.Context, s S) error
 
-	users []string // the names of the children that need this one
+	neededBy []string // the names of the children that need this one
 }
 
 // Bind implements Child.
@@ -63,20 +63,21 @@ func (all steps[S]) add(step Step[S]) (steps[S], error) {
 		if i < 0 {
 			return nil, fmt.Errorf("child %s needs %s, which is not declared before it", step.Name, name)
 		}
-		all[i].users = append(all[i].users, step.Name)
+		all[i].neededBy = append(all[i].neededBy, step.Name)
 	}
 	return append(all, step), nil
 }
 
 // apply applies the children in their order, and then deletes the children that are not desired, in the opposite order.
-// It skips a child that needs a failed or skipped child. It joins the errors of all children, and stops at an error
-// that every other child would get, too.
+// It skips a child that needs a failed or skipped child. It also skips the deletion of a child that a failed or skipped
+// child needs, because that child may still exist. It joins the errors of all children, and stops at an error that
+// every other child would get, too.
 func (all steps[S]) apply(ctx context.Context, s S) error {
 	var errs []error
-	var missing []string // names of the children that failed or were skipped
+	var unfinished []string // names of the children whose Apply, also as a deletion, failed or was skipped
 	run := func(step Step[S], after []string) (goOn bool) {
-		if slices.ContainsFunc(after, func(name string) bool { return slices.Contains(missing, name) }) {
-			missing = append(missing, step.Name)
+		if slices.ContainsFunc(after, func(name string) bool { return slices.Contains(unfinished, name) }) {
+			unfinished = append(unfinished, step.Name)
 			return true
 		}
 		err := step.Apply(ctx, s)
@@ -86,7 +87,7 @@ func (all steps[S]) apply(ctx context.Context, s S) error {
 		if errors.Is(err, controller.ErrDeletionNotObserved) {
 			errs = nil // the owner may be gone, so other errors do not matter
 		}
-		errs, missing = append(errs, err), append(missing, step.Name)
+		errs, unfinished = append(errs, err), append(unfinished, step.Name)
 		return !concernsAll(err)
 	}
 	var deletions steps[S]
@@ -98,7 +99,7 @@ func (all steps[S]) apply(ctx context.Context, s S) error {
 		}
 	}
 	for _, step := range slices.Backward(deletions) {
-		if !run(step, step.users) {
+		if !run(step, step.neededBy) {
 			break
 		}
 	}

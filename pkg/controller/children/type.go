@@ -153,11 +153,11 @@ func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.De
 
 func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
 	if owner.Seen() || t.Outlives {
-		if err := owner.Recheck(); err != nil {
+		if err := owner.ConfirmNotDeleted(); err != nil {
 			return want, err
 		}
 	}
-	w, err := t.desiredStateOf(t.owned(owner, want))
+	w, err := t.desiredStateOf(t.asChild(owner, want))
 	if err != nil {
 		return want, fmt.Errorf("preparing %s: %w", t.describe(want), err)
 	}
@@ -200,7 +200,7 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 		err := fmt.Errorf("comparing %s with its desired state: %s", t.describe(live), why.Message)
 		return live, controller.Stalled(controller.WithReason(why.Reason, err), exceededRecheck)
 	}
-	want = t.owned(owner, want)
+	want = t.asChild(owner, want)
 	want, live = withoutFixedData(want, live)
 	if t.Keep != nil {
 		t.Keep(want, live)
@@ -217,7 +217,7 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 		return live, nil
 	}
 	if !t.Outlives && !metav1.IsControlledBy(live, owner) {
-		if err := owner.Recheck(); err != nil {
+		if err := owner.ConfirmNotDeleted(); err != nil {
 			return live, err
 		}
 	}

@@ -90,7 +90,7 @@ func graceUntil(end time.Time) string { return messageGrace.With(end.UTC().Forma
 func (r *Rotation) Confirm(
 	ctx context.Context, owner children.Owner, secrets children.Type[*corev1.Secret], cached *corev1.Secret,
 ) error {
-	if err := owner.Recheck(); err != nil {
+	if err := owner.ConfirmNotDeleted(); err != nil {
 		return err
 	}
 	current, err := owner.Live()
