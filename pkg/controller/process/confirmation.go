@@ -8,7 +8,14 @@ import (
 	"windlass.dev/windlass/pkg/sharding/shards"
 )
 
-// confirmation says whether this replica's own Lease, as stored by the API server, has the ID of the layout.
+// confirmation says whether this replica's own Lease, as stored by the API server, has the ID of the layout. Two
+// functions change it. The table has the new state after a successful write and after a failed write:
+//
+//	             switchLayout, which confirms  yield, which withdraws
+//	unconfirmed  confirmed, unconfirmed        withdrawn, withdrawing
+//	confirmed    confirmed, unconfirmed        withdrawn, withdrawing
+//	withdrawing  confirmed, withdrawing        withdrawn, withdrawing
+//	withdrawn    confirmed, withdrawing        withdrawn without a write
 type confirmation int
 
 const (
@@ -60,7 +67,7 @@ func (c *coordinator) switchLayout(ctx context.Context, layout shards.Layout) er
 // election.begin has waited until the other installation has ended.
 func (c *coordinator) yield(ctx context.Context) error {
 	klog.FromContext(ctx).Info("Standing by while another installation works")
-	if err := c.releaseAll(ctx); err != nil {
+	if err := c.stopAndReleaseAll(ctx); err != nil {
 		return err
 	}
 	if c.confirmation == withdrawn {

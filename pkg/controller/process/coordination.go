@@ -130,10 +130,10 @@ func (c *coordination) unlabelled(ctx context.Context, name string) error {
 		"Lease", name, shards.OperatorLabel, c.operator)
 }
 
-// release releases a Lease if this replica holds it as the Lease of a shard. The work on the shard must have ended. to
-// is the replica that should take the shard, or "" for any. After an error, the API server may still carry out the
-// write.
-func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease, to string) error {
+// releaseIfOwned releases a Lease if this replica holds it as the Lease of a shard. The work on the shard must have
+// ended. to is the replica that should take the shard, or "" for any. After an error, the API server may still carry
+// out the write.
+func (c *coordination) releaseIfOwned(ctx context.Context, lease *coordinationv1.Lease, to string) error {
 	if lease == nil || lease.Name == c.operator || lease.Name == shards.ReplicaLeaseName(c.operator, c.identity) ||
 		holderOf(lease) != c.identity {
 		return nil
@@ -151,9 +151,9 @@ func (c *coordination) release(ctx context.Context, lease *coordinationv1.Lease,
 	return nil
 }
 
-// clear removes the owner from the Lease of a shard, because the owner is gone. It changes nothing if somebody has
+// clearGone removes the owner from the Lease of a shard, because the owner is gone. It changes nothing if somebody has
 // changed the Lease since it was listed. It logs other errors.
-func (c *coordination) clear(ctx context.Context, lease coordinationv1.Lease) {
+func (c *coordination) clearGone(ctx context.Context, lease coordinationv1.Lease) {
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(""), nil // nobody knows when the owner has ended
 	if _, err := c.leases.Update(ctx, &lease, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) &&
 		!apierrors.IsConflict(err) {
@@ -161,8 +161,9 @@ func (c *coordination) clear(ctx context.Context, lease coordinationv1.Lease) {
 	}
 }
 
-// remove deletes the Lease of a replica that is gone, unless the replica has renewed the Lease. It logs other errors.
-func (c *coordination) remove(ctx context.Context, lease coordinationv1.Lease) {
+// deleteGone deletes the Lease of a replica that is gone, unless the replica has renewed the Lease. It logs other
+// errors.
+func (c *coordination) deleteGone(ctx context.Context, lease coordinationv1.Lease) {
 	err := c.leases.Delete(ctx, lease.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
 	})

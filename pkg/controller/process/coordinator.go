@@ -50,8 +50,8 @@ type coordinator struct {
 	workers  int
 	// working ends with the signal that ends the process.
 	working context.Context
-	started func(*instance) // is called when an instance starts
-	leads   atomic.Bool     // whether this replica leads
+	started func(*runningInstance) // is called when an instance starts
+	leads   atomic.Bool            // whether this replica leads
 	// ready is called when this replica has confirmed a layout, or has withdrawn its confirmation. From then on, this
 	// replica may become the leader.
 	ready func()
@@ -66,7 +66,7 @@ type coordinator struct {
 	lastRead     time.Time                        // when the state was last read, or a failure to read it was harmless
 	readTerm     *term                            // renewed by each reading of the state
 	listed       map[string]*coordinationv1.Lease // all Leases, by name
-	running      map[int]*instance                // by shard
+	running      map[int]*runningInstance         // by shard
 	offers       map[int]offer                    // shards that this replica has offered, and no replica owns yet
 	// declined is when a replica last failed to acquire an offered shard, or an offer to it failed, by replica.
 	declined map[string]time.Time
@@ -102,9 +102,11 @@ func (c *coordinator) interval() time.Duration {
 	return min(restInterval, c.observer.UntilExpiry())
 }
 
-// step reads the state, and takes the next of the steps in package shards. An error ends the process.
+// step carries out the steps in the comment of package shards, as far as what it has read allows. An error ends the
+// process.
 func (c *coordinator) step(ctx context.Context) error {
 	c.settled = false
+	// Step 1.
 	s, err := c.readState(ctx)
 	if err != nil {
 		return c.readFailed(ctx, err)
@@ -127,7 +129,7 @@ func (c *coordinator) step(ctx context.Context) error {
 	if view.Leader.Owner != "" && view.Leader.Confirmed == "" {
 		klog.FromContext(ctx).Info("Standing by while the leader works without shards, or waits for another "+
 			"installation", "leader", view.Leader.Owner)
-		return c.releaseAll(ctx)
+		return c.stopAndReleaseAll(ctx)
 	}
 	for shard := range c.running {
 		if !c.owns(view, shard) {
@@ -138,16 +140,19 @@ func (c *coordinator) step(ctx context.Context) error {
 		c.releaseEnded(ctx)
 		return nil
 	}
+	// Step 2.
 	if released, err := c.releaseSurplus(ctx, view); released || err != nil {
 		return err // the view is outdated
 	}
 	c.take(ctx, view)
+	// Step 3.
 	if s.layout.ID() == c.layout.ID() && s.layout.Version > 0 {
 		if err := c.startShards(ctx, view); err != nil {
 			return err
 		}
 		c.settled = view.Settled(c.identity, len(c.running)) && len(c.offers) == 0
 	}
+	// Step 4.
 	if c.leads.Load() {
 		c.tidy(ctx, s.leases)
 		return c.maintainLayout(ctx, s, max(c.layout.Version, view.Newest()))

@@ -86,7 +86,9 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 	defer cancel()
 	standing, acquired := context.WithCancel(ctx)
 	defer acquired()
-	var decided sync.Once // done when this process leads or the attempt is over
+	// The first of these events decides: this process leads; the Lease becomes free, which ends the attempt; the elector
+	// ends.
+	var decided sync.Once
 	e.term.renewed.Store(nil)
 	held := &lock{term: e.term, lost: cancel, Interface: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},

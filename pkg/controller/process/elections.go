@@ -53,7 +53,7 @@ func elect(ctx context.Context, elections elections, work func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errAbandoned)
 	ended := make(chan error, len(elections))
-	turn := make(chan struct{})
+	turn := make(chan struct{}) // each election waits until the one before it holds its Lease
 	close(turn)
 	for i, e := range elections {
 		mine, next := turn, make(chan struct{})

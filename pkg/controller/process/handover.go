@@ -53,10 +53,11 @@ func (c *coordinator) releaseSurplus(ctx context.Context, view shards.View) (rel
 	return released, nil
 }
 
-// releaseShard releases the Lease of a shard, and reports whether the release succeeded: see release. It logs errors.
+// releaseShard releases the Lease of a shard, and reports whether the release succeeded: see releaseIfOwned. It logs
+// errors.
 func (c *coordinator) releaseShard(ctx context.Context, name, to string) bool {
 	lease := c.listed[name]
-	err := c.release(ctx, lease, to)
+	err := c.releaseIfOwned(ctx, lease, to)
 	if err == nil {
 		return true
 	}
@@ -90,17 +91,18 @@ func (c *coordinator) supersedeRelease(ctx context.Context, shard int) bool {
 	return kept != nil
 }
 
-// releaseAll stops the work on all shards, and releases them. It returns an error if reconciles do not end in time.
-func (c *coordinator) releaseAll(ctx context.Context) error {
+// stopAndReleaseAll stops the work on all shards, and releases them. It returns an error if reconciles do not end in
+// time.
+func (c *coordinator) stopAndReleaseAll(ctx context.Context) error {
 	if err := c.stopShards(); err != nil {
 		return err
 	}
-	c.releaseListed(ctx)
+	c.releaseAllOwned(ctx)
 	return nil
 }
 
-// releaseListed releases all shards that this replica owns, and reports whether all releases succeeded.
-func (c *coordinator) releaseListed(ctx context.Context) (released bool) {
+// releaseAllOwned releases all shards that this replica owns, and reports whether all releases succeeded.
+func (c *coordinator) releaseAllOwned(ctx context.Context) (released bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
 	released = true
@@ -138,12 +140,14 @@ func (c *coordinator) take(ctx context.Context, view shards.View) {
 	defer cancel()
 	free := view.Free()
 	for shard, o := range c.offers {
-		declined, isFree := c.clock.Since(o.at) > offerPatience || c.ends(o.to), slices.Contains(free, shard)
-		if declined && isFree {
+		isFree := slices.Contains(free, shard)
+		isTaken := !isFree && !c.mayLose(shards.LeaseName(c.operator, shard)) // for certain
+		expired := c.clock.Since(o.at) > offerPatience || c.ends(o.to)
+		if expired && isFree {
 			c.acquireShard(ctx, shard)
 			c.declined[o.to] = c.clock.Now()
 		}
-		if declined || !isFree && !c.mayLose(shards.LeaseName(c.operator, shard)) {
+		if expired || isTaken {
 			delete(c.offers, shard)
 			c.wake() // this replica may release the next shard
 		}
@@ -182,7 +186,7 @@ func (c *coordinator) leave(ctx context.Context) {
 	if leases, err := c.list(ctx); err == nil { // a write may have been carried out although its response was an error
 		c.listed = byName(leases)
 	}
-	if c.releaseListed(ctx) {
+	if c.releaseAllOwned(ctx) {
 		c.presence.remove(ctx)
 	}
 }

@@ -23,8 +23,8 @@ type Instance struct {
 	Events *controller.Events
 }
 
-// instance is an Instance that runs.
-type instance struct {
+// runningInstance is an Instance that runs.
+type runningInstance struct {
 	Instance
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -32,9 +32,9 @@ type instance struct {
 
 // start starts an Instance: first its caches, and its workers when the caches have synced. The instance runs until stop
 // is called or ctx ends. It then waits for the reconciles in flight, and writes the waiting Events.
-func start(ctx context.Context, i Instance, workers int) *instance {
+func start(ctx context.Context, i Instance, workers int) *runningInstance {
 	ctx, cancel := context.WithCancel(ctx)
-	running := &instance{i, cancel, make(chan struct{})}
+	running := &runningInstance{i, cancel, make(chan struct{})}
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	for _, caches := range i.Caches {
 		caches.Start(lasting.Done())
@@ -48,7 +48,7 @@ func start(ctx context.Context, i Instance, workers int) *instance {
 		if warm.wait(ctx) {
 			heldShards.Inc()
 			defer heldShards.Dec()
-			work(ctx, i.Controllers, workers)
+			runWorkers(ctx, i.Controllers, workers)
 		}
 		<-ctx.Done()
 	}()
@@ -69,8 +69,8 @@ func record(ctx context.Context, events *controller.Events) (end func()) {
 	}
 }
 
-// work runs the workers of controllers until ctx ends, and then waits for the reconciles in flight.
-func work(ctx context.Context, controllers []*controller.Controller, workers int) {
+// runWorkers runs the workers of controllers until ctx ends, and then waits for the reconciles in flight.
+func runWorkers(ctx context.Context, controllers []*controller.Controller, workers int) {
 	if err := controller.RunAll(ctx, workers, controllers...); err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Controllers ended")
 	}
@@ -78,7 +78,7 @@ func work(ctx context.Context, controllers []*controller.Controller, workers int
 
 // stop stops the instance, and waits for the reconciles in flight and for the Events. It returns an error if that takes
 // longer than reconcilesTimeout, which is 20 s.
-func (i *instance) stop() error {
+func (i *runningInstance) stop() error {
 	i.cancel()
 	select {
 	case <-i.ended:

@@ -38,7 +38,8 @@ func (c *coordinator) maintainLayout(ctx context.Context, s state, newest int64)
 	}
 	fits := s.layout.Version > 0 && s.layout.Version >= newest && s.layout.Shards() == c.Shards
 	w := c.counted.Load()
-	if w == nil || fits && (w == c.considered || w.err != nil) {
+	nothingNew := w == nil || fits && (w == c.considered || w.err != nil)
+	if nothingNew {
 		return nil
 	}
 	next, changed := s.layout.Next(w.objects, c.Shards)
@@ -64,10 +65,10 @@ func (c *coordinator) tidy(ctx context.Context, leases []coordinationv1.Lease) {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
 	for _, lease := range c.observer.Abandoned(leases, c.layout) {
-		c.clear(ctx, lease)
+		c.clearGone(ctx, lease)
 	}
 	for _, lease := range c.observer.Gone(leases) {
-		c.remove(ctx, lease)
+		c.deleteGone(ctx, lease)
 	}
 }
 

@@ -55,7 +55,7 @@ func (e *election) follow(ctx context.Context, events watch.Interface, free func
 		case <-ctx.Done():
 			return
 		case <-expired:
-			e.release(ctx, lease)
+			e.releaseUnchanged(ctx, lease)
 		case event, ok := <-events.ResultChan():
 			if !ok {
 				return
@@ -85,13 +85,14 @@ func (e *election) releaseIfHeld(ctx context.Context) {
 		return
 	}
 	if holderOf(lease) == e.Identity {
-		e.release(ctx, lease)
+		e.releaseUnchanged(ctx, lease)
 	}
 }
 
-// release releases a Lease that this process holds, or that its holder has not renewed in time. The resource version of
-// lease is a precondition: the API server rejects the write if the holder has renewed the Lease. release logs errors.
-func (e *election) release(ctx context.Context, lease *coordinationv1.Lease) {
+// releaseUnchanged releases a Lease that this process holds, or that its holder has not renewed in time. The resource
+// version of lease is a precondition: the API server rejects the write if the holder has renewed the Lease.
+// releaseUnchanged logs errors.
+func (e *election) releaseUnchanged(ctx context.Context, lease *coordinationv1.Lease) {
 	released := lease.DeepCopy()
 	released.Spec.HolderIdentity = ptr.To("")
 	if _, err := e.leases().Update(ctx, released, metav1.UpdateOptions{}); err != nil {

@@ -22,8 +22,10 @@ type lock struct {
 
 // Get implements resourcelock.Interface.
 //
-// Get returns a Lease of the cluster as free if another replica of the same installation holds it. This process holds
-// the Lease of the installation, so the other replica no longer works or, with shards, no longer leads.
+// Get returns a Lease of the cluster as free if another replica of the same installation holds it, so that the elector
+// acquires the Lease at once. This process holds the Lease of the installation, so the other replica no longer works
+// or, with shards, no longer leads. In such a Lease, the identity of a holder is for example
+// windlass-system/windlass-controller-5d4f_0b6c.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err != nil || record.HolderIdentity == l.Identity() {

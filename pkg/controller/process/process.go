@@ -60,6 +60,13 @@ type Caches interface {
 // released when the reconciles of this shard have ended. Run returns an error at once if it loses a Lease, if the
 // coordination with other replicas, Serve or the endpoints fail, or if reconciles do not end within 20 s. The caller
 // must then exit, because reconciles may still be in flight.
+//
+// Three contexts end one after the other:
+//
+//	ctx      with the signal: the workers take no more keys, and Serve ends
+//	leading  when the reconciles in flight and the Events have ended: the Leases are released. If Run fails, leading ends
+//	         with errAbandoned: the Leases are not released
+//	lasting  when the Leases are released: the caches and the endpoints end
 func Run(ctx context.Context, o Options) error {
 	if o.Workers < 1 {
 		return fmt.Errorf("the number of workers must be at least 1, not %d", o.Workers)
@@ -89,7 +96,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	p.serve()
+	p.startServe()
 	for _, caches := range o.Caches {
 		caches.Start(lasting.Done())
 	}
@@ -115,14 +122,14 @@ func Run(ctx context.Context, o Options) error {
 // process has the state of Run.
 type process struct {
 	Options
-	ctx       context.Context // canceled by the signal
+	ctx       context.Context // ctx of Run
 	failed    chan error      // errors of servers that ended before ctx
 	working   sync.WaitGroup
 	serving   sync.WaitGroup
 	takesPart atomic.Bool // with shards, whether this process has confirmed a layout, or waits for another installation
 
 	mu        sync.Mutex
-	instances []*instance // of the shards that this process works on
+	instances []*runningInstance // of the shards that this process works on
 }
 
 // current returns the controllers that run in this process.
@@ -157,17 +164,17 @@ func (p *process) listen(ctx context.Context, endpoints *http.ServeMux) (stopped
 	return append(stopped, server), err
 }
 
-// live runs elect, which starts the workers when this process leads. When the signal comes, live waits for
-// the reconciles in flight and for the Events. It then ends the context of elect, so that elect releases the
-// Leases. If elect or a server fails, live returns at once.
-func (p *process) live(elect func(context.Context) error) error {
+// live runs compete, which competes for the Leases, and starts the workers when this process leads. When the signal
+// comes, live waits for the reconciles in flight and for the Events. It then ends the context of compete, so that
+// compete releases the Leases. If compete or a server fails, live returns at once.
+func (p *process) live(compete func(context.Context) error) error {
 	logger := klog.FromContext(p.ctx)
 	leading, release := context.WithCancelCause(context.WithoutCancel(p.ctx))
 	defer release(errAbandoned)
 	flush := record(leading, p.Events)
 
 	lost := make(chan error, 1)
-	go func() { lost <- elect(leading) }()
+	go func() { lost <- compete(leading) }()
 	select {
 	case err := <-p.failed:
 		return err
@@ -201,9 +208,10 @@ func (p *process) lead(ctx context.Context, elections elections) error {
 	last := len(elections) - 1
 	shared := p.Sharding != nil && last >= 0 // other replicas may still work on shards
 	if shared {
-		elections[last].keep.Store(true) // no other installation may work before endSharding returns
+		// Until endSharding returns, no other installation may work, not even after the end of this process.
+		elections[last].keep.Store(true)
 	}
-	work := func() {
+	begin := func() {
 		if shared {
 			if !endSharding(ctx, p.Leases[0]) {
 				return
@@ -213,23 +221,23 @@ func (p *process) lead(ctx context.Context, elections elections) error {
 		if p.Lead != nil {
 			p.Lead()
 		}
-		p.work()
+		p.startWorkers()
 	}
 	if len(elections) > 0 {
-		return elect(ctx, elections, work)
+		return elect(ctx, elections, begin)
 	}
-	work()
+	begin()
 	<-ctx.Done()
 	return nil
 }
 
-// work starts the workers of all controllers. The workers run until the signal comes.
-func (p *process) work() {
-	p.working.Go(func() { work(p.ctx, p.Controllers, p.Workers) })
+// startWorkers starts the workers of all controllers. The workers run until the signal comes.
+func (p *process) startWorkers() {
+	p.working.Go(func() { runWorkers(p.ctx, p.Controllers, p.Workers) })
 }
 
-// serve runs Options.Serve, if it is set, with a context that ends with the signal.
-func (p *process) serve() {
+// startServe runs Options.Serve in the background, if it is set, with a context that ends with the signal.
+func (p *process) startServe() {
 	if p.Serve == nil {
 		return
 	}

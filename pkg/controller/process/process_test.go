@@ -97,11 +97,11 @@ func TestSignalStopsProcessInOrder(t *testing.T) {
 		d.write("webhook ended")
 		return nil
 	}
-	p.serve()
+	p.startServe()
 	ended := make(chan error, 1)
 	go func() {
 		ended <- p.live(func(leading context.Context) error {
-			p.work()
+			p.startWorkers()
 			<-leading.Done()
 			d.write("lease released")
 			close(released)
@@ -143,7 +143,7 @@ func TestProcessStopsAfterLostLeaseOrFailedWebhook(t *testing.T) {
 			p, signal := newProcess(t, &diary{}, func(*process) {})
 			defer signal()
 			p.Serve = c.serve
-			p.serve()
+			p.startServe()
 			if err := p.live(c.elect); !errors.Is(err, c.want) {
 				t.Errorf("it ended with: %v", err)
 			}

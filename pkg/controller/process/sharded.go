@@ -16,6 +16,15 @@ import (
 // coordinate runs an instance of the operator for each shard that this process works on, until ctx ends. It then
 // releases the shards and the Leases, unless reconciles are still in flight: see election.run. It returns an error at
 // once if a Lease is lost, or if the coordinator fails.
+//
+// After the signal that ends the process, these steps follow one another:
+//
+//	preventStartsOnSignal  no instance starts any more
+//	presence.stop          marks the Lease of this replica as stopping
+//	coordinator.run        releases each shard whose reconciles have ended: see releaseEnded
+//	live                   ends ctx when all reconciles have ended (p.working)
+//	elect, presence.run    end: the Leases of the leader are released, and nothing renews the Lease of this replica
+//	coordinator.leave      releases the other shards, and deletes the Lease of this replica
 func (p *process) coordinate(ctx context.Context, elections elections) error {
 	changed := make(chan struct{}, 1)
 	wake := func() {
@@ -46,7 +55,7 @@ func (p *process) coordinate(ctx context.Context, elections elections) error {
 	renewing.Go(func() { leasesEnded <- c.presence.run(present) })
 	ended := make(chan struct{})
 	defer close(ended)
-	prevented := p.preventStarts(c, ended)
+	prevented := p.preventStartsOnSignal(c, ended)
 	renewing.Go(func() {
 		select {
 		case <-prevented:
@@ -69,10 +78,10 @@ func (p *process) coordinate(ctx context.Context, elections elections) error {
 	return nil
 }
 
-// preventStarts waits for the signal in the background. It then makes sure that no further instance starts, and closes
-// prevented. If ended is closed first, it stops waiting. Until then, the counter of p.working is above zero, so that
-// live waits.
-func (p *process) preventStarts(c *coordinator, ended <-chan struct{}) (prevented <-chan struct{}) {
+// preventStartsOnSignal waits for the signal in the background. It then makes sure that no further instance starts, and
+// closes prevented. If ended is closed first, it stops waiting. Until then, the counter of p.working is above zero, so
+// that live waits.
+func (p *process) preventStartsOnSignal(c *coordinator, ended <-chan struct{}) (prevented <-chan struct{}) {
 	done := make(chan struct{})
 	p.working.Go(func() {
 		select {
@@ -101,11 +110,11 @@ func firstError(other, result <-chan error) error {
 
 // newCoordinator returns the coordinator of a process. working ends with the signal that ends the process. started is
 // called when an instance starts, and wake starts the next step at once.
-func newCoordinator(working context.Context, o Options, started func(*instance), wake func()) *coordinator {
+func newCoordinator(working context.Context, o Options, started func(*runningInstance), wake func()) *coordinator {
 	c := &coordinator{
 		Sharding: *o.Sharding, coordination: newCoordination(o.Leases), workers: o.Workers, working: working,
 		started: started, wake: wake,
-		running: map[int]*instance{}, offers: map[int]offer{},
+		running: map[int]*runningInstance{}, offers: map[int]offer{},
 		declined: map[string]time.Time{}, doubtful: map[string]string{},
 	}
 	c.lastRead = c.clock.Now()
@@ -126,7 +135,7 @@ func endSharding(ctx context.Context, lease Lease) bool {
 	for {
 		done, err := c.tryEndSharding(ctx)
 		switch {
-		case done:
+		case done: // despite an error
 			return true
 		case err != nil:
 			klog.FromContext(ctx).Error(err, "Failed to end the work of other replicas on shards")
@@ -145,8 +154,8 @@ func endSharding(ctx context.Context, lease Lease) bool {
 // without a stored layout, because such an operator has never had shards.
 func (c *coordination) tryEndSharding(ctx context.Context) (done bool, err error) {
 	stored, err := c.store.Read(ctx)
-	foreign := errors.Is(err, shards.ErrForeign) // no replica reads or overwrites this ConfigMap
-	if err != nil && !foreign {
+	foreignLayout := errors.Is(err, shards.ErrForeign) // no replica reads or overwrites this ConfigMap
+	if err != nil && !foreignLayout {
 		return apierrors.IsForbidden(err), err
 	}
 	s, err := c.readState(ctx)
@@ -157,7 +166,7 @@ func (c *coordination) tryEndSharding(ctx context.Context) (done bool, err error
 	switch idle := view.Idle(); {
 	case stored.Shards() == 0 && idle:
 		return true, nil
-	case stored.Shards() == 0 && stored.Version >= max(view.Newest(), 1), foreign:
+	case stored.Shards() == 0 && stored.Version >= max(view.Newest(), 1), foreignLayout:
 		klog.FromContext(ctx).Info("Waiting for the replicas that work on shards")
 		return false, nil
 	}
@@ -175,7 +184,7 @@ func (p *process) checkPart() error {
 }
 
 // follow adds an instance to the running instances, and removes it when it ends.
-func (p *process) follow(i *instance) {
+func (p *process) follow(i *runningInstance) {
 	p.mu.Lock()
 	p.instances = append(p.instances, i)
 	p.mu.Unlock()
@@ -183,6 +192,6 @@ func (p *process) follow(i *instance) {
 		<-i.ended
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.instances = slices.DeleteFunc(p.instances, func(other *instance) bool { return other == i })
+		p.instances = slices.DeleteFunc(p.instances, func(other *runningInstance) bool { return other == i })
 	})
 }
