@@ -45,6 +45,8 @@ func (b *budget[K]) wait(key K, now time.Time) time.Duration {
 	if !used {
 		return 0
 	}
+	// A use adds one interval to full, which may be at most burst intervals after now. So before the use, full may be at
+	// most burst-1 intervals after now.
 	left := max(0, full.Sub(now)-time.Duration(b.burst-1)*b.interval)
 	if left > b.interval { // more than spend ever leaves: the clock was set back
 		delete(b.fullAt, key)

@@ -77,7 +77,7 @@ func (d decision) rank() int {
 		return 1
 	case d.err != nil: // a Stalled error, or a write that the API server rejected as invalid
 		return 2
-	case !d.quiet: // an error of WaitFor
+	case !d.quiet: // an error of WaitFor, or Unreadable
 		return 3
 	default: // an error of Postpone
 		return 4

@@ -135,7 +135,7 @@ func (e *Events) flush(ctx context.Context) {
 func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
-	var rejected error
+	var last error // of the last response; temporary if all attempts failed
 	unanswered := wait.ExponentialBackoffWithContext(ctx, wait.Backoff{
 		Duration: 100 * time.Millisecond, Factor: 3, Steps: 4,
 	},
@@ -144,13 +144,13 @@ func (e *Events) write(ctx context.Context, event *eventsv1.Event) {
 			if apierrors.IsAlreadyExists(err) {
 				err = nil
 			}
-			rejected = err
+			last = err
 			return err == nil || IsRejected(err), nil
 		})
-	if rejected != nil || unanswered != nil {
+	if last != nil || unanswered != nil {
 		eventsDropped.Inc()
 		klog.FromContext(ctx).V(2).Info("Dropped an event", "object",
-			klog.KRef(event.Regarding.Namespace, event.Regarding.Name), "reason", event.Reason, "err", rejected)
+			klog.KRef(event.Regarding.Namespace, event.Regarding.Name), "reason", event.Reason, "err", last)
 	}
 }
 

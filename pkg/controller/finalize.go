@@ -21,13 +21,13 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 	if !slices.Contains(cached.GetFinalizers(), p.Finalizer.Name) || p.Tracker.IsDeleted(key, selfName, cached.GetUID()) {
 		return Result{}, nil
 	}
-	obj, ok, unread := p.objectToFinalize(ctx, key, cached)
+	obj, finalizable, readErr := p.objectToFinalize(ctx, key, cached)
 	// The call includes the removal of the finalizer, so that the status also reports a failed removal.
 	result, err := p.callAndWriteStatus(ctx, key, obj, func(ctx context.Context, obj T) (Result, error) {
-		if unread != nil {
-			return Result{}, unread
+		if readErr != nil {
+			return Result{}, readErr
 		}
-		if ok {
+		if finalizable {
 			if result, err := p.Finalizer.Finalize(ctx, obj); err != nil || result.RequeueAfter > 0 {
 				return result, err
 			}

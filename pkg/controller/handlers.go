@@ -43,12 +43,12 @@ func ReferrerHandler(q *Queue, referrers func(obj metav1.Object) []Key) cache.Re
 }
 
 // handler turns events into keys. A changed object is urgent. Three events add a key to the background lane: a status
-// change by another client, a resync, and an object of the initial list without a new spec.
+// change by another client, a redelivery, and an object of the initial list without a new spec.
 type handler struct {
 	queue *Queue
 	keys  func(obj metav1.Object) []Key
 	// tracker knows which statuses this process wrote. It is nil in the handlers of owned and
-	// referenced objects. Without a tracker, a resync adds no key, and no object of the initial list is urgent.
+	// referenced objects. Without a tracker, a redelivery adds no key, and no object of the initial list is urgent.
 	tracker *Tracker
 }
 
@@ -61,7 +61,7 @@ func (h handler) OnAdd(obj any, isInInitialList bool) {
 }
 
 func (h handler) OnUpdate(oldObj, newObj any) {
-	if sameVersion(oldObj, newObj) {
+	if isRedelivery(oldObj, newObj) {
 		if h.tracker != nil {
 			h.enqueue(newObj, Background)
 		}
@@ -119,8 +119,8 @@ func (h handler) enqueuePreviousKeys(oldObj, newObj any) {
 	}
 }
 
-// sameVersion reports whether an update is a resync. A resync delivers the same version of an object again.
-func sameVersion(oldObj, newObj any) bool {
+// isRedelivery reports whether an update delivers the same version of an object again, as in a resync of the informer.
+func isRedelivery(oldObj, newObj any) bool {
 	older, ok1 := oldObj.(Versioned)
 	newer, ok2 := newObj.(Versioned)
 	return ok1 && ok2 && newer.GetResourceVersion() != "" && older.GetResourceVersion() == newer.GetResourceVersion()

@@ -7,6 +7,13 @@ import "k8s.io/apimachinery/pkg/util/resourceversion"
 // reconciled in a hot loop. Therefore, the event of a status that this process wrote adds no key. A reconcile that must
 // continue once its status is stored returns Continue, or a WaitFor with Soon.
 //
+// The event of a status may arrive at these times:
+//
+//	own, before the response     noteStatusEvent keeps it; endReconcile, which knows the version, drops it
+//	own, after the response      noteStatusEvent drops it, during the reconcile or after the end
+//	foreign, during a reconcile  noteStatusEvent keeps it; endReconcile calls wake if the reconcile did not fetch it
+//	foreign, after the end       noteStatusEvent calls wake
+//
 // The Tracker records the versions of the statuses that this process wrote. If another process or an
 // administrator writes a status, the object is reconciled in the background lane. The shipped roles do not
 // allow other users to write a status (artifacts/rbac/users.yaml).
@@ -16,7 +23,8 @@ type inFlight struct {
 	version string // of the object that the reconcile fetched
 	writes  bool   // whether the reconcile has sent a write
 	// arrived is the version of the last status that an informer delivered during this reconcile, if this process is not
-	// known to have written the status. wake adds the key to the queue.
+	// known to have written the status. One version is enough, because the next reconcile fetches the newest version. wake
+	// adds the key to the queue.
 	arrived string
 	wake    func()
 }
@@ -49,11 +57,11 @@ func (t *Tracker) endReconcile(key Key) (sentWrite bool) {
 	k := t.tracked(key)
 	ended := k.inFlight
 	k.inFlight = nil
-	foreign := ended.wake != nil && !k.claimOwnStatus(ended.arrived)
-	unread := isNewer(ended.arrived, ended.version) // the reconcile did not fetch this status
+	foreign := ended.wake != nil && !k.consumeOwnStatus(ended.arrived)
+	fetched := !isNewer(ended.arrived, ended.version) // the reconcile began with this status
 	t.tidy(key)
 	t.mu.Unlock()
-	if foreign && unread {
+	if foreign && !fetched {
 		ended.wake()
 	}
 	return ended.writes
@@ -65,7 +73,7 @@ func (t *Tracker) endReconcile(key Key) (sentWrite bool) {
 func (t *Tracker) noteStatusEvent(key Key, version string, wake func()) {
 	t.mu.Lock()
 	k := t.tracked(key)
-	own, current := k.claimOwnStatus(version), k.inFlight
+	own, current := k.consumeOwnStatus(version), k.inFlight
 	if !own && current != nil {
 		current.arrived, current.wake = version, wake
 	}
@@ -83,11 +91,11 @@ func (t *Tracker) WroteStatus(key Key, version string) {
 	t.tracked(key).status = version
 }
 
-// claimOwnStatus reports whether this process wrote the status in a version of the object, or a later status. If the
-// version has the last status that this process wrote, claimOwnStatus forgets that status, because its event has
-// arrived. claimOwnStatus does not read the cache, because the cache may have a version before a handler gets the
+// consumeOwnStatus reports whether this process wrote the status in a version of the object, or a later status. If the
+// version has the last status that this process wrote, consumeOwnStatus forgets that status, because its event has
+// arrived. consumeOwnStatus does not read the cache, because the cache may have a version before a handler gets the
 // event.
-func (k *tracked) claimOwnStatus(version string) bool {
+func (k *tracked) consumeOwnStatus(version string) bool {
 	switch k.status {
 	case "":
 		return false

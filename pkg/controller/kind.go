@@ -37,7 +37,7 @@ type Kind[T Object] struct {
 	// reports whether the cache has a child with the finalizer, so that another call may follow.
 	Release func(ctx context.Context, key Key) (pending bool, err error)
 	// Resync is the time after which an object with nothing left to do is reconciled again, ±10 %, to
-	// find drift that causes no event. Zero means never.
+	// find drift that causes no event. Zero means never. (Resyncs of the informers are called redeliveries.)
 	Resync time.Duration
 	// Expected returns the time from which the operator has to make an object Ready, for the metrics of the time that this
 	// takes. ok is false if the object may take as long as it needs, for example because it runs a command. Nil means the
@@ -78,8 +78,11 @@ func (k Kind[T]) Pipeline(r Runtime) *Pipeline[T] {
 
 func (k Kind[T]) expected(obj Object) (from time.Time, ok bool) {
 	own, ok := obj.(T)
-	if k.Expected == nil || !ok {
-		return time.Time{}, ok
+	if !ok {
+		return time.Time{}, false
+	}
+	if k.Expected == nil {
+		return time.Time{}, true
 	}
 	return k.Expected(own)
 }
@@ -95,8 +98,9 @@ func (k Kind[T]) Controller(r Runtime) (*Controller, error) {
 	c.kind = k.GroupVersionKind
 	c.objects = newObjectMetrics(k.name(), r.Clock, k.Finalizer.Name, k.expected)
 	c.Watch(k.Informer, fanOut{SelfHandler(queue, k.Tracker), c.objects})
+	// observe fails only if the informer has started, as in some tests. Failed watches are then not recorded.
 	if failures := newWatchFailures(r.Clock); failures.observe(k.name(), k.Informer) == nil {
-		c.watchFailures = failures // observe fails if the informer has started, as in some tests
+		c.watchFailures = failures
 	}
 	c.cached = func(key Key) (Object, error) { return k.Lister(key.Namespace).Get(key.Name) }
 	for _, owned := range k.Owned {

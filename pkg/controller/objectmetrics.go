@@ -67,9 +67,11 @@ type objectMetrics struct {
 // unready is an object in one of the unfinished states.
 type unready struct {
 	state string
-	// since is when the object was last Ready, was created or was deleted. changed is when its spec changed, or zero if
-	// this process does not know.
-	since, changed time.Time
+	// since is when the object was last Ready, was created or was deleted, but at least the time of Expected.
+	since time.Time
+	// changed is when its spec changed, or zero if this process does not know. The time to Ready counts from changed or,
+	// if it is later, from the time of Expected.
+	changed time.Time
 }
 
 func newObjectMetrics(
@@ -188,21 +190,21 @@ func (m *objectMetrics) count(s objectLabels, by int) {
 // remember remembers an object while it is in an unfinished state. changed is when its spec has changed, or zero.
 func (m *objectMetrics) remember(obj Object, changed time.Time) {
 	key, state := cache.MetaObjectToName(obj), stateOf(obj)
-	from, expected := m.expected(obj)
-	if !m.follows(obj, state, expected) {
+	from, awaited := m.expected(obj)
+	if !m.follows(obj, state, awaited) {
 		delete(m.unready, key)
 		return
 	}
 	m.unready[key] = unready{state: state, since: latest(m.since(key, obj, state), from), changed: changed}
 }
 
-// follows reports whether an object waits for the operator. expected says whether the object is expected to become
+// follows reports whether an object waits for the operator. awaited says whether the object is expected to become
 // Ready.
-func (m *objectMetrics) follows(obj Object, state string, expected bool) bool {
+func (m *objectMetrics) follows(obj Object, state string, awaited bool) bool {
 	if state == stateDeleting { // an object with somebody else's finalizer does not wait for the operator
 		return m.finalizer != "" && slices.Contains(obj.GetFinalizers(), m.finalizer)
 	}
-	return expected && slices.Contains(unfinished, state)
+	return awaited && slices.Contains(unfinished, state)
 }
 
 // since returns the time since which an object has been in an unfinished state.

@@ -15,8 +15,8 @@ import (
 	"windlass.dev/windlass/pkg/controller/conditions"
 )
 
-// recheckJitter spreads periodic checks by ±10 %.
-const recheckJitter = 0.1
+// resyncJitter spreads resyncs by ±10 %.
+const resyncJitter = 0.1
 
 // Pipeline reconciles the objects of a Kind in the steps of the drawing in doc.go.
 type Pipeline[T Object] struct {
@@ -46,8 +46,9 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	}
 	p.Tracker.beginReconcile(key, cached.GetResourceVersion())
 	defer p.endReconcile(key)
+	// Before the check for a pause, because the deletion of a paused object may wait for its children.
 	if cached.GetDeletionTimestamp() != nil {
-		if _, err := p.release(ctx, key); err != nil { // a paused object may wait for its children
+		if _, err := p.release(ctx, key); err != nil {
 			return Result{}, err
 		}
 	}
@@ -55,8 +56,9 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 		return Result{}, p.pause(ctx, key, cached)
 	}
 	if cached.GetDeletionTimestamp() != nil {
-		return p.finalize(ctx, key, cached) // the write budget delays no deletion
+		return p.finalize(ctx, key, cached)
 	}
+	// After finalize, because the write budget delays no deletion.
 	if wait := p.Tracker.writeBudget.wait(key, p.Clock.Now()); wait > 0 {
 		return Result{}, Postpone(wait)
 	}
@@ -78,27 +80,28 @@ func (p *Pipeline[T]) endReconcile(key Key) {
 	}
 }
 
-// reconcile calls the Reconciler. If nothing is left to do, the object waits for its periodic check.
+// reconcile calls the Reconciler. If nothing is left to do, the object waits for its resync.
 func (p *Pipeline[T]) reconcile(ctx context.Context, key Key, current T) (Result, error) {
 	result, err := p.callAndWriteStatus(ctx, key, current, p.Reconciler.Reconcile)
 	if err != nil || result.RequeueAfter > 0 {
 		return result, err
 	}
-	return p.recheck(), nil
+	return p.resync(), nil
 }
 
-// recheck returns the Result of a reconcile with nothing left to do.
-func (p *Pipeline[T]) recheck() Result {
+// resync returns the Result of a reconcile with nothing left to do.
+func (p *Pipeline[T]) resync() Result {
 	if p.Resync == 0 {
 		return Result{}
 	}
-	shortest := time.Duration(float64(p.Resync) * (1 - recheckJitter))
-	return Result{RequeueAfter: wait.Jitter(shortest, 2*recheckJitter/(1-recheckJitter)), Check: true}
+	shortest := time.Duration(float64(p.Resync) * (1 - resyncJitter))
+	return Result{RequeueAfter: wait.Jitter(shortest, 2*resyncJitter/(1-resyncJitter)), Check: true}
 }
 
 // callAndWriteStatus calls a function of the kind with a copy of current, and writes the status of the copy. It returns
-// the result and the error of the function. If the write of the status fails, the error of the write is returned
-// instead, unless the function returned an error that is retried with a backoff. That retry writes the status, too.
+// the result and the error of the function. If the write of the status fails, callAndWriteStatus returns the error of
+// the write instead, so that a retry follows that writes the status. An error of the function that is retried with a
+// backoff takes precedence, because its retry writes the status, too.
 func (p *Pipeline[T]) callAndWriteStatus(
 	ctx context.Context, key Key, current T, function func(context.Context, T) (Result, error),
 ) (Result, error) {
@@ -108,6 +111,7 @@ func (p *Pipeline[T]) callAndWriteStatus(
 	for _, note := range p.Tracker.takeWarnings(key) {
 		p.Events.Event(obj, corev1.EventTypeWarning, note.Reason, note.Message)
 	}
+	// Only finalize passes an object that is being deleted.
 	finalized := current.GetDeletionTimestamp() != nil && err == nil && result.RequeueAfter == 0
 	if finalized {
 		return result, nil // the object is about to be removed, with its status
@@ -117,7 +121,7 @@ func (p *Pipeline[T]) callAndWriteStatus(
 	if statusErr == nil {
 		return result, err
 	}
-	if d.retry == retryWithBackoff { // the retry writes the status, too
+	if d.retry == retryWithBackoff {
 		klog.FromContext(ctx).V(2).Info("Status not written", "err", statusErr)
 		return result, err
 	}

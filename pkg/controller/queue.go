@@ -15,7 +15,7 @@ type Key = cache.ObjectName
 type Lane int
 
 const (
-	// Background is for initial lists, resyncs, periodic checks, status changes by other clients, and
+	// Background is for initial lists, redeliveries, periodic checks, status changes by other clients, and
 	// retries after most errors.
 	Background Lane = iota
 	// Urgent is for changes, for a RequeueAfter without Check, and for retries of AddQuickly. Changes include spec changes
@@ -142,7 +142,8 @@ func (q *Queue) Len() int { return q.keys.Len() }
 // shutdown. The delaying queue of the timers calls due.ShutDown, which shuts down the queue of keys.
 func (q *Queue) ShutDown() { q.timers.ShutDown() }
 
-// due adapts the queue of keys to the delaying queue, which calls only Add, ShutDown and ShuttingDown.
+// due adapts the queue of keys to the delaying queue: when a timer expires, the delaying queue calls due.Add, which
+// adds the key to its lane. The delaying queue calls only Add, ShutDown and ShuttingDown.
 type due struct{ *Queue }
 
 func (d due) Add(t timer)                   { d.Queue.Add(t.key, t.lane) }

@@ -15,7 +15,7 @@ type Result struct {
 	// starts when something changes, or after the Resync of the kind.
 	RequeueAfter time.Duration
 
-	// Check marks the next reconcile as a periodic check, which waits in the background lane,
+	// Check marks the next reconcile as a periodic check, such as a resync, which waits in the background lane,
 	// behind the changes of users. If Check is false, the next reconcile waits in the urgent lane.
 	Check bool
 }

@@ -55,14 +55,14 @@ func Blocked(err error) Summary {
 // Degraded to False and removed Stalled. If the reconcile returns an error, the engine then overwrites the conditions
 // that follow from the error.
 func (s Summary) SetOn(obj Object) {
-	list, ready, progressing, problem := obj.StatusConditions(), metav1.ConditionFalse, metav1.ConditionFalse, s.Note
+	list, problem, progress := obj.StatusConditions(), s.Note, s.Note
+	ready, progressing := metav1.ConditionFalse, metav1.ConditionFalse
 	if s.State == StateReady {
 		ready = metav1.ConditionTrue
 	}
 	if s.Problem != nil {
 		problem = *s.Problem
 	}
-	progress := s.Note
 	switch {
 	case s.Progress != nil:
 		progressing, progress = metav1.ConditionTrue, *s.Progress

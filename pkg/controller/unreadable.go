@@ -18,7 +18,7 @@ import (
 // Unreadable is the error for an object that is cached without its spec. Such an object is not reconciled. Its status
 // says why, and it can be deleted.
 type Unreadable struct {
-	lenient.Mark
+	lenient.Mark // Reason, Size and Limit
 	// Message says what cannot be read or which limit is exceeded, and what to do.
 	Message string
 }
@@ -49,10 +49,14 @@ const unreadableRecheck = time.Minute
 // pkg/cache/budget. A nil Room means that every budget has room.
 type Room func(namespace string, uid types.UID, size int) bool
 
-// roomAgain returns why with another message if the budget has room for the object again. Writing the
-// message to the status makes the API server send the object again, and the cache then keeps its spec.
-func (r Room) roomAgain(obj metav1.Object, why *Unreadable) *Unreadable {
-	if why.Reason != lenient.ReasonBudgetExceeded || r != nil && !r(obj.GetNamespace(), obj.GetUID(), why.Size) {
+// noteRoom makes the cache read an object again that now fits into the budget: any change of the object makes the API
+// server send the object again, and the cache then keeps its spec. The change is another message in the status.
+// noteRoom returns why with this message, or why itself if the object does not fit.
+func (r Room) noteRoom(obj metav1.Object, why *Unreadable) *Unreadable {
+	if why.Reason != lenient.ReasonBudgetExceeded {
+		return why
+	}
+	if fits := r == nil || r(obj.GetNamespace(), obj.GetUID(), why.Size); !fits {
 		return why
 	}
 	again := *why
@@ -63,7 +67,7 @@ func (r Room) roomAgain(obj metav1.Object, why *Unreadable) *Unreadable {
 // reportUnreadable writes to the status why an object is not reconciled. It also logs the reason, unless the status
 // already has it.
 func (p *Pipeline[T]) reportUnreadable(ctx context.Context, key Key, cached T, why *Unreadable) (Result, error) {
-	why = p.Room.roomAgain(cached, why)
+	why = p.Room.noteRoom(cached, why)
 	said := conditions.Find(*cached.StatusConditions(), conditions.Ready)
 	if said == nil || said.Message != why.Message || said.ObservedGeneration != cached.GetGeneration() {
 		klog.FromContext(ctx).Error(nil, "Object is not reconciled", "reason", why.Reason, "message", why.Message)
@@ -73,9 +77,11 @@ func (p *Pipeline[T]) reportUnreadable(ctx context.Context, key Key, cached T, w
 }
 
 // objectToFinalize returns the object to pass to Finalize: cached or, if a limit kept its spec out of the cache, the
-// object from the API server. ok is false if the spec cannot be read at all. The caller then removes the finalizer
-// without calling Finalize.
-func (p *Pipeline[T]) objectToFinalize(ctx context.Context, key Key, cached T) (obj T, ok bool, err error) {
+// object from the API server. finalizable is false if the spec cannot be read at all. The caller then removes the
+// finalizer without calling Finalize.
+func (p *Pipeline[T]) objectToFinalize(
+	ctx context.Context, key Key, cached T,
+) (obj T, finalizable bool, err error) {
 	why := UnreadableIn(cached)
 	if why == nil {
 		return cached, true, nil

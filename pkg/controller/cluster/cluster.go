@@ -68,7 +68,9 @@ func New(kube kubernetes.Interface, ofMetadata metadata.Interface, o Options) Cl
 		ManagedBy: o.ManagedBy,
 		Owned: packed.NewFactory(kube, packed.Options{
 			Namespace: o.Namespace, Tweak: selects("="), NewInformer: o.NewInformer, Packers: o.Packers,
-			Limit: o.Limit, Groups: append(slices.Clone(o.Groups), controller.AnnotationDomain),
+			Limit: o.Limit,
+			// Objects with an annotation of the engine belong to the operator, too.
+			Groups: append(slices.Clone(o.Groups), controller.AnnotationDomain),
 		}),
 		Others: metadatainformer.NewFilteredSharedInformerFactory(ofMetadata, 0, o.Namespace, selects("!=")),
 		All:    metadatainformer.NewFilteredSharedInformerFactory(ofMetadata, 0, o.Namespace, nil),

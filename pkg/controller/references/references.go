@@ -18,7 +18,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 )
 
-// Known finds the objects of one type in a cache.
+// Known finds the objects of one type in one cache, which only has their identities. Named has two caches.
 type Known struct {
 	resource schema.GroupVersionResource
 	informer cache.SharedIndexInformer
