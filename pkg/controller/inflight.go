@@ -36,7 +36,8 @@ func (t *Tracker) beginReconcile(key Key, version string) {
 	t.tracked(key).inFlight = &inFlight{version: version}
 }
 
-// Sends records that the reconcile in flight of key sends a write. The write may fail.
+// Sends records that the reconcile in flight of key sends a write. Call Sends before the request: a write that fails
+// counts against the write budget, too, because each event could cause another attempt. Wrote and Deleted imply Sends.
 func (t *Tracker) Sends(key Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -140,6 +140,7 @@ func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.De
 	if err := owner.confirm(ctx); err != nil {
 		return err
 	}
+	t.Tracker.Sends(owner.key())
 	err := t.Client(live.GetNamespace()).Delete(ctx, live.GetName(), how)
 	if apierrors.IsNotFound(err) {
 		return t.awaitDeletion(owner, live.GetNamespace(), live.GetName())
@@ -260,6 +261,7 @@ func (t *Type[T]) write(
 	if err := owner.confirm(ctx); err != nil {
 		return live, err
 	}
+	t.Tracker.Sends(owner.key())
 	updated, err := t.Client(live.GetNamespace()).Patch(ctx, live.GetName(), kind, patch, metav1.PatchOptions{})
 	if err != nil {
 		return live, fmt.Errorf("%s %s: %w", doing, t.describe(live), inOrder(err))
