@@ -34,7 +34,8 @@ type Kind[T Object] struct {
 	// Release, if it is set, removes the finalizer that the kind has put on the children of an object. (Finalizer is about
 	// the object itself.) The engine calls Release while the object is being deleted, and for a key whose object is not in
 	// the cache. Release must first read the object from the API server, because the cache may be outdated. pending
-	// reports whether the cache has a child with the finalizer, so that another call may follow.
+	// reports whether the cache has a child with the finalizer: an event of that child causes another call. Another call
+	// also follows an error.
 	Release func(ctx context.Context, key Key) (pending bool, err error)
 	// Resync is the time after which an object with nothing left to do is reconciled again, ±10 %, to
 	// find drift that causes no event. Zero means never. (Resyncs of the informers are called redeliveries.)

@@ -37,7 +37,9 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			pending, err := p.release(ctx, key)
-			if !pending { // a call that follows needs the Tracker
+			// The Tracker knows which children this process has released. A call that follows an error or an event of a child
+			// must know that, too, because the cache may still have these children.
+			if err == nil && !pending {
 				p.Tracker.Forget(key)
 			}
 			return Result{}, err

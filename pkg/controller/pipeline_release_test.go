@@ -49,3 +49,22 @@ func TestReleaseIsCalledForObjectThatIsGoneOrBeingDeleted(t *testing.T) {
 		})
 	}
 }
+
+func TestTrackerForgetsKeyOnlyAfterReleaseHasSucceeded(t *testing.T) {
+	kind := &releasing{err: errors.New("no response")}
+	b := newBench(t, kind)
+	b.pipeline.Release = kind.Release
+	b.delete(theToy)
+	b.deliver()
+	b.pipeline.Tracker.Deleted(theToy, "Pod", "pod-uid")
+	for _, failing := range []bool{true, false} {
+		if !failing {
+			kind.err = nil
+		}
+		if _, err := b.passAsIs(); !errors.Is(err, kind.err) {
+			t.Errorf("the error is %v, wanted %v", err, kind.err)
+		}
+		controllertest.Equal(t, "whether a deletion is remembered", failing,
+			b.pipeline.Tracker.IsDeleted(theToy, "Pod", "pod-uid"))
+	}
+}
