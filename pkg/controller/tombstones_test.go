@@ -12,7 +12,7 @@ import (
 func TestTrackerRemembersDeletedObjects(t *testing.T) {
 	tracker, a, b := controller.NewTracker(), keyOf("a"), keyOf("b")
 	tracker.Deleted(a, "Service", "service-uid")
-	tracker.Deleted(a, "Pod", "former-uid")
+	tracker.Deleted(a, "Pod", "previous-uid")
 	tracker.Deleted(a, "Pod", "pod-uid")
 	for name, test := range map[string]struct {
 		key    controller.Key
@@ -22,7 +22,7 @@ func TestTrackerRemembersDeletedObjects(t *testing.T) {
 	}{
 		"the object that was deleted":         {a, "Pod", "pod-uid", true},
 		"another object of the same key":      {a, "Service", "service-uid", true},
-		"not the previous object of the name": {a, "Pod", "former-uid", false},
+		"not the previous object of the name": {a, "Pod", "previous-uid", false},
 		"not the next object of the name":     {a, "Pod", "next-uid", false},
 		"not an object under another name":    {a, "Job", "pod-uid", false},
 		"not an object of another key":        {b, "Pod", "pod-uid", false},

@@ -42,7 +42,7 @@ func TestRetiredLoginCannotReturn(t *testing.T) {
 					t.Errorf("%q can still log in after rotation %d", forged.Login, generation)
 				}
 			}
-			hasFormer(t, as, w, false)
+			hasPrevious(t, as, w, false)
 			owner := ask(t, w.Database, "select pg_get_userbyid(nspowner) from pg_namespace where nspname = 'mine'")
 			if owner != w.Owner {
 				t.Errorf("the schema belongs to %s", owner)
@@ -67,7 +67,7 @@ func TestObjectsOfAlternateLoginAreGivenToOwner(t *testing.T) {
 			t.Errorf("the objects are no drift: %+v, %v", found, err)
 		}
 		create(t, as, w)
-		hasFormer(t, as, w, false)
+		hasPrevious(t, as, w, false)
 		if got := ask(t, w.Database, owner); got != w.Owner {
 			t.Errorf("after an update, the objects belong to %s", got)
 		}
@@ -82,10 +82,10 @@ func TestLeftoversDoNotBlockRotations(t *testing.T) {
 		w := rotate(t, as, create(t, as, rotating()), 1)
 		use(t, w, "SET ROLE NONE", "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC")
 		retire(t, as, w)
-		hasFormer(t, as, w, false)
+		hasPrevious(t, as, w, false)
 		w = rotate(t, as, w, 2)
 		retire(t, as, w)
-		hasFormer(t, as, w, false)
+		hasPrevious(t, as, w, false)
 		if err := open(t, as).Delete(t.Context(), w); err != nil {
 			t.Errorf("deleting: %v", err)
 		}

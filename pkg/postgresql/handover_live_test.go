@@ -98,7 +98,7 @@ func TestAdviceAboutUnknownPasswordLetsRoleLogIn(t *testing.T) {
 					t.Errorf("after the advice: %d failed logins, %v", failed, err)
 				}
 				isCurrent(t, as, w)
-				hasFormer(t, as, rotate(t, as, rotated, 1), c.options[:2] != "NO")
+				hasPrevious(t, as, rotate(t, as, rotated, 1), c.options[:2] != "NO")
 			})
 		}
 	}

@@ -211,10 +211,10 @@ func liveAndDie(t *testing.T, as postgresql.Settings, name string) {
 func TestUpdateRepairsDrift(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		in, sql string
-		by      string // the only administrator who can repair the drift
-		rotated bool
-		former  bool // the drift concerns the owner, which must not log in
+		in, sql  string
+		by       string // the only administrator who can repair the drift
+		rotated  bool
+		previous bool // the drift concerns the owner, which must not log in
 	}{
 		"a role that may not log in":     {sql: "ALTER ROLE @owner NOLOGIN"},
 		"a role with more attributes":    {sql: "ALTER ROLE @owner CREATEROLE CREATEDB"},
@@ -249,8 +249,8 @@ func TestUpdateRepairsDrift(t *testing.T) {
 		},
 		"an alternate login has lost its mark": {rotated: true, sql: "COMMENT ON ROLE @alternate IS NULL"},
 		"an alternate login was dropped":       {rotated: true, sql: "DROP ROLE @alternate"},
-		"the former login can log in": {
-			rotated: true, sql: "ALTER ROLE @owner LOGIN PASSWORD 'theirs'", former: true,
+		"the previous login can log in": {
+			rotated: true, sql: "ALTER ROLE @owner LOGIN PASSWORD 'theirs'", previous: true,
 		},
 		"the owner has more attributes":             {rotated: true, sql: "ALTER ROLE @owner CREATEDB"},
 		"an extension was dropped after a rotation": {in: "@", rotated: true, sql: "DROP EXTENSION pgcrypto"},
@@ -271,11 +271,11 @@ func TestUpdateRepairsDrift(t *testing.T) {
 					w = rotate(t, as, w, 1)
 					retire(t, as, w)
 				}
-				hasFormer(t, as, w, false)
+				hasPrevious(t, as, w, false)
 				do(t, cmp.Or(strings.ReplaceAll(c.in, "@", w.Database), "postgres"), replaced(c.sql, w))
 				server := open(t, as)
 				found, err := server.Exists(t.Context(), w)
-				if err != nil || found.Current != c.former || (found.Former != "") != c.former {
+				if err != nil || found.Current != c.previous || (found.Previous != "") != c.previous {
 					t.Fatalf("after the change: %+v, %v", found, err)
 				}
 				if _, err := server.Ensure(t.Context(), w); err != nil {
@@ -284,7 +284,7 @@ func TestUpdateRepairsDrift(t *testing.T) {
 				if err := server.Retire(t.Context(), w); err != nil {
 					t.Fatalf("retiring: %v", err)
 				}
-				hasFormer(t, as, w, false)
+				hasPrevious(t, as, w, false)
 				use(t, w, "CREATE SCHEMA after_drift")
 				for _, owner := range []string{
 					"select pg_get_userbyid(nspowner) from pg_namespace where nspname = 'after_drift'",

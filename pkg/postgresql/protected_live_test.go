@@ -57,7 +57,7 @@ func TestAttributeOfAdministratorStaysOnOwnRole(t *testing.T) {
 				give(w.Owner)
 				w = rotate(t, as, w, 1) // a rotation does not alter the owner
 				withRemedy(t, "retiring", remedy(w.Owner), func() error { return open(t, as).Retire(t.Context(), w) })
-				hasFormer(t, as, w, false)
+				hasPrevious(t, as, w, false)
 				give(w.Owner)
 				give(w.Login)
 				const has = "select count(*)::text from pg_roles where rolname = $1 and (rolreplication or rolbypassrls)"
@@ -144,5 +144,5 @@ func TestRetirementEndsReplication(t *testing.T) {
 	if err := identify(); err == nil || !strings.Contains(err.Error(), "57P01") {
 		t.Errorf("after the end of the login: %v", err)
 	}
-	hasFormer(t, as, next, false)
+	hasPrevious(t, as, next, false)
 }

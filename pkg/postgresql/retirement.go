@@ -2,9 +2,9 @@ package postgresql
 
 import "fmt"
 
-// former returns one of our roles that is not the login, and that can log in or has sessions, or nil if there is none.
-// An alternate login comes before the owner.
-func (c *change) former(s state) *seenRole {
+// previous returns one of our roles that is not the login, and that can log in or has sessions, or nil if there is
+// none. An alternate login comes before the owner.
+func (c *change) previous(s state) *seenRole {
 	for _, role := range c.ownRoles(s) {
 		if role.Name != c.login() && (role.Login || role.Sessions) {
 			return role
@@ -24,7 +24,7 @@ func (c *change) nextOfRetirement(s state) (step, error) {
 	if c.ID != "" && c.ID.server() != s.Server && s.Database == nil {
 		return step{}, c.moved(s)
 	}
-	role := c.former(s)
+	role := c.previous(s)
 	if role == nil {
 		if err := c.check(s); err != nil {
 			return step{}, err

@@ -27,8 +27,8 @@ func locked(t *testing.T, w postgresql.Want, role string) {
 	}
 }
 
-// TestFormerLoginDoesNotLockItsRole has a client of the previous login that keeps the row of its role locked.
-func TestFormerLoginDoesNotLockItsRole(t *testing.T) {
+// TestPreviousLoginDoesNotLockItsRole has a client of the previous login that keeps the row of its role locked.
+func TestPreviousLoginDoesNotLockItsRole(t *testing.T) {
 	t.Parallel()
 	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
 		w := create(t, as, rotating())
@@ -37,12 +37,12 @@ func TestFormerLoginDoesNotLockItsRole(t *testing.T) {
 			w = rotate(t, as, w, generation)
 			locked(t, was, was.Login)
 			retire(t, as, w)
-			hasFormer(t, as, w, false)
+			hasPrevious(t, as, w, false)
 		}
 		intruder := turned(w, 2) // a user of the login to which the next rotation changes
 		do(t, "postgres", "ALTER ROLE "+quoted(intruder.Login)+" LOGIN PASSWORD '"+intruder.Password+"'")
 		locked(t, intruder, intruder.Login)
-		hasFormer(t, as, rotate(t, as, w, 3), true)
+		hasPrevious(t, as, rotate(t, as, w, 3), true)
 	})
 }
 
@@ -57,7 +57,7 @@ func TestLockOfLoginInUseDelaysUpdate(t *testing.T) {
 	if _, err := open(t, settings(shared)).Ensure(t.Context(), edited); postgresql.ClassOf(err) != postgresql.Away {
 		t.Errorf("the error is %v", err)
 	}
-	hasFormer(t, settings(shared), w, true)
+	hasPrevious(t, settings(shared), w, true)
 }
 
 // TestDeletionEndsSessionsOfAlternateLogin has a session of an alternate login, and an administrator who is not a

@@ -31,31 +31,31 @@ func TestNextStatementOfRetirement(t *testing.T) {
 	const end = `SELECT pg_terminate_backend(pid, 250) FROM pg_stat_activity WHERE usename = 'clerk' ` +
 		`AND backend_type IN ('client backend', 'walsender')`
 	for name, c := range map[string]struct {
-		seen     func(*state)
-		byNext   bool // the second alternate login is in use, and the first one retires
-		sql      string
-		isFormer bool
+		seen       func(*state)
+		byNext     bool // the second alternate login is in use, and the first one retires
+		sql        string
+		isPrevious bool
 	}{
-		"a former login that cannot log in": {},
-		"the former login loses its login first": {
-			seen: func(s *state) { s.Role.Login, s.Role.Sessions = true, true }, sql: noLogin, isFormer: true,
+		"a previous login that cannot log in": {},
+		"the previous login loses its login first": {
+			seen: func(s *state) { s.Role.Login, s.Role.Sessions = true, true }, sql: noLogin, isPrevious: true,
 		},
-		"then its sessions end": {seen: func(s *state) { s.Role.Sessions = true }, sql: end, isFormer: true},
+		"then its sessions end": {seen: func(s *state) { s.Role.Sessions = true }, sql: end, isPrevious: true},
 		"the login ends before an administrator joins": {
-			seen: func(s *state) { s.Role.Login, s.Role.Held = true, false }, sql: noLogin, isFormer: true,
+			seen: func(s *state) { s.Role.Login, s.Role.Held = true, false }, sql: noLogin, isPrevious: true,
 		},
 		"an administrator joins to end the sessions": {
 			seen: func(s *state) { s.Role.Sessions, s.Role.Held = true, false }, sql: `GRANT "clerk" TO CURRENT_USER`,
-			isFormer: true,
+			isPrevious: true,
 		},
 		"whatever mark its user writes on the database": {
-			seen: func(s *state) { s.Role.Login, s.Database.Mark = true, theirMark }, sql: noLogin, isFormer: true,
+			seen: func(s *state) { s.Role.Login, s.Database.Mark = true, theirMark }, sql: noLogin, isPrevious: true,
 		},
 		"a login that was handed over": {
-			seen: func(s *state) { handedOver(s); s.Role.Login = true }, sql: noLogin, isFormer: true,
+			seen: func(s *state) { handedOver(s); s.Role.Login = true }, sql: noLogin, isPrevious: true,
 		},
 		"a superuser need not join": {
-			seen: func(s *state) { s.Role.Login, s.Role.Held, s.Superuser = true, false, true }, sql: noLogin, isFormer: true,
+			seen: func(s *state) { s.Role.Login, s.Role.Held, s.Superuser = true, false, true }, sql: noLogin, isPrevious: true,
 		},
 		"an alternate login gives its objects to the owner": {
 			byNext: true, seen: func(s *state) { s.Alternates[0].Login, s.Alternates[0].Owns = false, true },
@@ -67,14 +67,14 @@ func TestNextStatementOfRetirement(t *testing.T) {
 		},
 		"the owner that can log in again after two rotations": {
 			byNext: true, seen: func(s *state) { s.Role.Login, s.Alternates[0].Login = true, false }, sql: noLogin,
-			isFormer: true,
+			isPrevious: true,
 		},
-		"the former alternate login, then the owner": {
+		"the previous alternate login, then the owner": {
 			byNext: true, seen: func(s *state) { s.Role.Login = true },
-			sql: `ALTER ROLE "clerk-login1" NOLOGIN PASSWORD NULL`, isFormer: true,
+			sql: `ALTER ROLE "clerk-login1" NOLOGIN PASSWORD NULL`, isPrevious: true,
 		},
 		"an alternate login loses its login": {
-			byNext: true, sql: `ALTER ROLE "clerk-login1" NOLOGIN PASSWORD NULL`, isFormer: true,
+			byNext: true, sql: `ALTER ROLE "clerk-login1" NOLOGIN PASSWORD NULL`, isPrevious: true,
 		},
 		"a missing alternate login": {byNext: true, seen: func(s *state) { s.Alternates = nil }},
 		"a role of another object":  {byNext: true, seen: func(s *state) { s.Alternates[0].Mark = theirMark }},
@@ -88,11 +88,11 @@ func TestNextStatementOfRetirement(t *testing.T) {
 			}
 			change := newChange(w)
 			seen := withAlternate(c.seen)
-			if isFormer := change.former(seen) != nil; isFormer != c.isFormer {
-				t.Errorf("a former login works: %t", isFormer)
+			if isPrevious := change.previous(seen) != nil; isPrevious != c.isPrevious {
+				t.Errorf("a previous login works: %t", isPrevious)
 			}
 			sql := strings.Split(planned(t, change, change.nextOfRetirement, &seen), "\n")
-			if sql[0] != c.sql || change.former(seen) != nil {
+			if sql[0] != c.sql || change.previous(seen) != nil {
 				t.Errorf("wanted %s first\ngot    %q", c.sql, sql)
 			}
 		})

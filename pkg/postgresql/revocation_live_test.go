@@ -26,7 +26,7 @@ func revokes(t *testing.T, as postgresql.Settings, leaked postgresql.Want, gener
 		}
 	})
 	during(t, as, func(server *postgresql.Server) {
-		if found, err := server.Exists(t.Context(), next); err != nil || found.Former != leaked.Login {
+		if found, err := server.Exists(t.Context(), next); err != nil || found.Previous != leaked.Login {
 			t.Errorf("after the rotation: %+v, %v", found, err)
 		}
 		if err := server.Retire(t.Context(), next); err != nil {
@@ -106,7 +106,7 @@ func TestLeakedLoginCannotHoldUpItsRevocation(t *testing.T) {
 				next := revokes(t, as, w, 1)
 				wantRevoked(t, conn, w)
 				create(t, as, next)
-				hasFormer(t, as, next, false)
+				hasPrevious(t, as, next, false)
 			})
 		}
 	}
@@ -152,7 +152,7 @@ func TestLeakedAlternateLoginCannotHoldUpItsRevocation(t *testing.T) {
 		}
 		next := revokes(t, as, w, 2)
 		wantRevoked(t, conn, w)
-		hasFormer(t, as, next, false)
+		hasPrevious(t, as, next, false)
 		const sqlOfOwner = "select pg_get_userbyid(relowner) from pg_class where relname = $1"
 		if owner := ask(t, w.Database, sqlOfOwner, "mine"); owner != w.Owner {
 			t.Errorf("the table belongs to %s", owner)
@@ -194,12 +194,12 @@ func TestLeakedLoginCannotUseUpItsRevocation(t *testing.T) {
 	if _, err := last.Exec(t.Context(), "select 1"); err == nil {
 		t.Error("a session has survived")
 	}
-	hasFormer(t, as, next, false)
+	hasPrevious(t, as, next, false)
 }
 
-// TestFormerLoginRetiresAlthoughItsDatabaseIsGone has a user of the previous login with a session in another database,
-// and drops the database of the login.
-func TestFormerLoginRetiresAlthoughItsDatabaseIsGone(t *testing.T) {
+// TestPreviousLoginRetiresAlthoughItsDatabaseIsGone has a user of the previous login with a session in another
+// database, and drops the database of the login.
+func TestPreviousLoginRetiresAlthoughItsDatabaseIsGone(t *testing.T) {
 	t.Parallel()
 	asAdministrators(t, func(t *testing.T, as postgresql.Settings) {
 		w := create(t, as, rotating())
@@ -212,7 +212,7 @@ func TestFormerLoginRetiresAlthoughItsDatabaseIsGone(t *testing.T) {
 		}
 		defer conn.Close(context.Background())
 		do(t, "postgres", "DROP DATABASE "+quoted(w.Database)+" WITH (FORCE)") // because sessions of this test are open
-		if found, err := open(t, as).Exists(t.Context(), next); err != nil || found.ID != "" || found.Former != w.Login {
+		if found, err := open(t, as).Exists(t.Context(), next); err != nil || found.ID != "" || found.Previous != w.Login {
 			t.Errorf("after the database was dropped: %+v, %v", found, err)
 		}
 		retire(t, as, next)

@@ -143,16 +143,17 @@ func rotate(t *testing.T, as postgresql.Settings, w postgresql.Want, generation 
 func retire(t *testing.T, as postgresql.Settings, w postgresql.Want) {
 	t.Helper()
 	if err := open(t, as).Retire(t.Context(), w); err != nil {
-		t.Fatalf("retiring the former login of %q: %v", w.Login, err)
+		t.Fatalf("retiring the previous login of %q: %v", w.Login, err)
 	}
 }
 
-// hasFormer fails the test unless Exists finds the desired state, and a previous login if and only if former is true.
-func hasFormer(t *testing.T, as postgresql.Settings, w postgresql.Want, former bool) {
+// hasPrevious fails the test unless Exists finds the desired state, and a previous login if and only if previous is
+// true.
+func hasPrevious(t *testing.T, as postgresql.Settings, w postgresql.Want, previous bool) {
 	t.Helper()
 	found, err := open(t, as).Exists(t.Context(), w)
-	if err != nil || !found.Current || (found.Former != "") != former {
-		t.Errorf("wanted the desired state and former login %t, found %+v, %v", former, found, err)
+	if err != nil || !found.Current || (found.Previous != "") != previous {
+		t.Errorf("wanted the desired state and previous login %t, found %+v, %v", previous, found, err)
 	}
 }
 
@@ -171,23 +172,23 @@ func TestRotationFailsNoLogin(t *testing.T) {
 		use(t, w, "CREATE TABLE rows (id serial)", "CREATE TABLE of_generation_0 (id int)")
 		current, rows := startClient(t.Context(), w), int32(0)
 		for generation := 1; generation <= 6; generation++ {
-			former, was := current, w
+			previous, was := current, w
 			w = rotate(t, as, w, generation)
 			current = startClient(t.Context(), w)
 			use(t, w, fmt.Sprintf("CREATE TABLE of_generation_%d (id int)", generation))
 			use(t, was, fmt.Sprintf("CREATE TABLE of_former_%d (id int)", generation))
-			hasFormer(t, as, w, true)
+			hasPrevious(t, as, w, true)
 			if logins := ask(t, "postgres", sqlOfLogins, w.Owner, w.Alternates[0], w.Alternates[1]); logins != "2" {
 				t.Errorf("in rotation %d, %s roles can log in", generation, logins)
 			}
-			former.stop()
-			rows += former.worked(t, fmt.Sprintf("generation %d", generation-1))
+			previous.stop()
+			rows += previous.worked(t, fmt.Sprintf("generation %d", generation-1))
 			idle, err := logIn(t.Context(), was)
 			if err != nil {
 				t.Fatal(err)
 			}
 			retire(t, as, w)
-			hasFormer(t, as, w, false)
+			hasPrevious(t, as, w, false)
 			if _, err := idle.Exec(t.Context(), "select 1"); err == nil {
 				t.Errorf("a session of %q has survived", was.Login)
 			}
@@ -233,7 +234,7 @@ func TestRotationLeavesTakenRole(t *testing.T) {
 			t.Errorf("the error is %v", err)
 		}
 		retire(t, as, w)
-		hasFormer(t, as, w, false)
+		hasPrevious(t, as, w, false)
 		if err := open(t, as).Delete(t.Context(), w); err != nil {
 			t.Errorf("deleting: %v", err)
 		}

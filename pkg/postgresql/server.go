@@ -44,9 +44,9 @@ type Found struct {
 	ID ID
 	// Current is true if the login works and everything is in the desired state.
 	Current bool
-	// Former is a role that is not the login, but can log in or has sessions, so that Retire must be called. It is empty
+	// Previous is a role that is not the login, but can log in or has sessions, so that Retire must be called. It is empty
 	// if there is no such role.
-	Former string
+	Previous string
 }
 
 // Exists reports whether the database exists, and whether everything is in the desired state. If w has an ID, Exists
@@ -83,8 +83,8 @@ func (s *Server) Exists(ctx context.Context, w Want) (Found, error) {
 // found returns the result of Exists.
 func (c *change) found(seen state, current bool) Found {
 	found := Found{ID: seen.id(), Current: current}
-	if former := c.former(seen); former != nil {
-		found.Former = former.Name
+	if previous := c.previous(seen); previous != nil {
+		found.Previous = previous.Name
 	}
 	return found
 }

@@ -55,7 +55,7 @@ func (s *Server) converge(
 		}
 		c.newPassword = c.newPassword && !next.setsPassword
 	}
-	if role := c.former(seen); role != nil && !role.Login {
+	if role := c.previous(seen); role != nil && !role.Login {
 		return seen, NewError(Away, "sessions of role %q have not ended yet", role.Name)
 	}
 	return seen, fmt.Errorf("role %q and database %q do not reach their desired state: another client keeps changing "+

@@ -52,7 +52,7 @@ func TestBeforeRolloutHoldsReleaseThatFails(t *testing.T) {
 		app.Spec.BeforeRollout = command(`test "$(cat /etc/app/greeting)" = Goodbye`)
 	})
 	ready := here.AppIn(t, namespace, "web", v1alpha1.AppReady)
-	framework.Eventually(t, "the former Pod to be deleted", func(context.Context) (bool, error) {
+	framework.Eventually(t, "the previous Pod to be deleted", func(context.Context) (bool, error) {
 		return !strings.Contains(podsOfApp(t, namespace), pod), nil
 	})
 	if got := greeting(t, namespace); got != "Goodbye" {

@@ -30,7 +30,7 @@ const serverStart = "select pg_postmaster_start_time()"
 func (d *database) keepSecret(t *testing.T) string {
 	t.Helper()
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "former-"}, Data: here.Credentials(t, d.namespace, "shop").Data,
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "previous-"}, Data: here.Credentials(t, d.namespace, "shop").Data,
 	}
 	secret, err := here.Kube.CoreV1().Secrets(d.namespace).Create(t.Context(), secret, metav1.CreateOptions{})
 	if err != nil {
@@ -43,14 +43,14 @@ func (d *database) keepSecret(t *testing.T) string {
 func (d *database) wantRejected(t *testing.T, secret string) {
 	t.Helper()
 	if got, failed := d.query(t, secret, "select 1"); !failed || !strings.Contains(got, "password authentication failed") {
-		t.Errorf("with the former login psql prints %q, want an authentication error", got)
+		t.Errorf("with the previous login psql prints %q, want an authentication error", got)
 	}
 }
 
 func TestDeletingSecretChangesPassword(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	former, start := d.keepSecret(t), d.only(t, serverStart)
+	previous, start := d.keepSecret(t), d.only(t, serverStart)
 	uid := here.Credentials(t, d.namespace, "shop").UID
 	d.kubectl(t, "delete", "secret", "shop-credentials")
 	framework.Eventually(t, "the new Secret", func(ctx context.Context) (bool, error) {
@@ -58,7 +58,7 @@ func TestDeletingSecretChangesPassword(t *testing.T) {
 		return err == nil && secret.UID != uid, framework.IgnoreNotFound(err)
 	})
 	d.accepts(t, "with the new password")
-	d.wantRejected(t, former)
+	d.wantRejected(t, previous)
 	d.kubectl(t, "patch", "secret", "shop-credentials", "-p", `{"stringData":{"password":"it's $HOME: \\ \"quoted\""}}`)
 	d.accepts(t, "with a password that a user has set")
 	d.wantQuery(t, "after two changes of the password", serverStart, start)
@@ -219,7 +219,7 @@ func TestRotationAndReloadUnderApp(t *testing.T) {
 		db.Spec.Credentials = &v1alpha1.CredentialsSpec{GracePeriod: &metav1.Duration{Duration: 20 * time.Second}}
 	})
 	d.wantQuery(t, "at first", "create table rows (pod text)", "")
-	start, former := d.only(t, serverStart), d.keepSecret(t)
+	start, previous := d.only(t, serverStart), d.keepSecret(t)
 	var logins attempts
 	logins.follow(t, d.namespace, "client")
 	here.CreateApp(t, d.namespace, "client", v1alpha1.AppSpec{
@@ -232,12 +232,12 @@ func TestRotationAndReloadUnderApp(t *testing.T) {
 		d.kubectl(t, "annotate", "database", "shop", "--overwrite", "windlass.dev/rotate-credentials="+strconv.Itoa(rotation))
 		here.DatabaseWith(t, d.namespace, "shop", "rotated", func(db *v1alpha1.Database) bool {
 			c := db.Status.Credentials
-			return c != nil && c.LastRotationTime != nil && c.FormerUsername == "" && c.WaitingFor == "" &&
+			return c != nil && c.LastRotationTime != nil && c.PreviousUsername == "" && c.WaitingFor == "" &&
 				c.Username == "app-login"+strconv.Itoa(rotation%2+1)
 		})
 		logins.passed(t, fmt.Sprintf("after rotation %d", rotation+1), 10)
 	}
-	d.wantRejected(t, former)
+	d.wantRejected(t, previous)
 	d.update(t, func(db *v1alpha1.Database) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "9MB"}
 	})

@@ -57,7 +57,7 @@ func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 	d.kubectl(t, "annotate", "externaldatabase", "cart", "windlass.dev/rotate-credentials=1")
 	here.ExternalDatabaseWith(t, d.namespace, "cart", "rotated", func(db *v1alpha1.ExternalDatabase) bool {
 		c := db.Status.Credentials
-		return c != nil && c.Username == "cart-login1" && c.FormerUsername == "" && c.WaitingFor == ""
+		return c != nil && c.Username == "cart-login1" && c.PreviousUsername == "" && c.WaitingFor == ""
 	})
 	if got, failed := d.query(t, "cart-credentials", "insert into items values (3); select current_user || ' ' || "+
 		"sum(id) from items"); failed || got != "cart 6" {

@@ -22,10 +22,10 @@ type installation interface {
 	install(ctx context.Context) error
 	// uninstall removes the operator, and waits until its Pods are gone. CRDs with objects may stay.
 	uninstall(ctx context.Context) error
-	// former returns the installation of the previous release in dir. If dir is empty, it returns an installation of this
-	// version.
-	former(dir string) (installation, error)
-	// forward upgrades the operator from the release of former to this version.
+	// previous returns the installation of the previous release in dir. If dir is empty, it returns an installation of
+	// this version.
+	previous(dir string) (installation, error)
+	// forward upgrades the operator from the release of previous to this version.
 	forward(ctx context.Context) error
 }
 
@@ -82,7 +82,7 @@ func (m manifests) uninstall(ctx context.Context) error {
 	return err
 }
 
-func (m manifests) former(dir string) (installation, error) {
+func (m manifests) previous(dir string) (installation, error) {
 	if dir == "" {
 		return m, nil
 	}
@@ -106,7 +106,7 @@ func (c chart) uninstall(ctx context.Context) error {
 	return c.helm(ctx, "uninstall", "windlass", "--ignore-not-found", "--wait")
 }
 
-func (c chart) former(dir string) (installation, error) {
+func (c chart) previous(dir string) (installation, error) {
 	if dir == "" {
 		return c, nil
 	}

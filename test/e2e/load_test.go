@@ -51,7 +51,7 @@ func TestRolloutUnderLoadLosesNoRequest(t *testing.T) {
 		here.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) { app.Spec.Env[0].Value = fmt.Sprint(release) })
 		here.AppIn(t, namespace, "web", v1alpha1.AppReady)
 	}
-	framework.Eventually(t, "the Pods of the former releases to end", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the Pods of the previous releases to end", func(ctx context.Context) (bool, error) {
 		pods, err := kubectl(ctx, "", "get", "pods", "-n", namespace, "-l", "windlass.dev/app=web", "-o", "name")
 		return len(strings.Fields(pods)) == 2, err
 	})

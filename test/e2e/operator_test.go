@@ -118,7 +118,7 @@ func TestOperatorRolloutInterruptsNothing(t *testing.T) {
 		"deployment/windlass-controller", "--timeout=180s"); err != nil {
 		t.Fatal(err)
 	}
-	framework.Eventually(t, "the former replicas to be deleted", func(ctx context.Context) (bool, error) {
+	framework.Eventually(t, "the previous replicas to be deleted", func(ctx context.Context) (bool, error) {
 		all, err := here.Kube.CoreV1().Pods(operatorNamespace).List(ctx, metav1.ListOptions{
 			LabelSelector: "app.kubernetes.io/name=windlass",
 		})

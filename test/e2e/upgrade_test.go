@@ -20,7 +20,7 @@ import (
 // operator.
 func TestRollbackAndUpgradeReplaceNoPods(t *testing.T) {
 	namespace := here.NewNamespace(t)
-	former, err := operator.former(os.Getenv("E2E_FROM"))
+	previous, err := operator.previous(os.Getenv("E2E_FROM"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,15 +48,15 @@ func TestRollbackAndUpgradeReplaceNoPods(t *testing.T) {
 			}
 		}
 	}
-	if err := former.install(t.Context()); err != nil {
+	if err := previous.install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	here.Create(t, namespace, "then", "true", nil) // to check that the previous release reconciles
 	here.InPhase(t, namespace, "then", v1.AtDone)
 	check("after the rollback")
 
-	here.CreateApp(t, namespace, "former", v1alpha1.AppSpec{Image: appImage()})
-	here.AppIn(t, namespace, "former", v1alpha1.AppReady)
+	here.CreateApp(t, namespace, "previous", v1alpha1.AppSpec{Image: appImage()})
+	here.AppIn(t, namespace, "previous", v1alpha1.AppReady)
 	pods, states = podsOf(t, namespace), statesOf(t, namespace)
 	if err := operator.forward(t.Context()); err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func (ref reference) exemptObjects(p plan) map[string]bool {
 		if slices.ContainsFunc(podLosses, func(how string) bool { return strings.HasSuffix(p.scenario, "at-"+how) }) {
 			return ref.withDependents("ats/task")
 		}
-		if p.scenario == "rollout-interrupted" || p.scenario == "rollout-former" {
+		if p.scenario == "rollout-interrupted" || p.scenario == "rollout-previous" {
 			return map[string]bool{"apps/shop.status.beforeRolloutRuns": true, "apps/shop.status.conditions": true}
 		}
 	}

@@ -16,10 +16,10 @@ const rotationGrace = 30 * time.Second
 // promise records what clients can expect from the connection Secret of a Database: after its login has first worked,
 // the login works at every instant. The previous login works until the end of the grace period.
 type promise struct {
-	secret         types.UID
-	login, former  [2]string // role and password
-	worked, broken bool
-	until          time.Time // the end of the grace period of former
+	secret          types.UID
+	login, previous [2]string // role and password
+	worked, broken  bool
+	until           time.Time // the end of the grace period of previous
 }
 
 // sendTime limits the time between the start of a rotation and its write. The API server may reject the write with 429,
@@ -61,7 +61,7 @@ func (s *podServers) checkPromise() {
 	role, password := loginIn(secret)
 	if login := [2]string{role, password}; login != p.login {
 		if p.worked {
-			p.former, p.until = p.login, s.rotatedAt(secret, now).Add(rotationGrace)
+			p.previous, p.until = p.login, s.rotatedAt(secret, now).Add(rotationGrace)
 		}
 		p.login = login
 	}
@@ -71,9 +71,9 @@ func (s *podServers) checkPromise() {
 	case !accepted && p.worked:
 		p.broken = true
 		s.run.addViolation("the server rejects the login %q in the connection Secret, which has worked before", role)
-	case p.former[0] != "" && now.Before(p.until) && !server.accepts(p.former[0], p.former[1]):
+	case p.previous[0] != "" && now.Before(p.until) && !server.accepts(p.previous[0], p.previous[1]):
 		p.broken = true
-		s.run.addViolation("the server rejects the former login %q %v before the end of its grace period", p.former[0],
+		s.run.addViolation("the server rejects the previous login %q %v before the end of its grace period", p.previous[0],
 			p.until.Sub(now))
 	case accepted:
 		p.worked = true

@@ -73,12 +73,12 @@ func checkRelease(u *user) {
 	for _, e := range u.run.history.eventsUntil(newestVersion) {
 		switch name := u.run.fullName(e.object); name {
 		case "ats/ns-task":
-			former := task
+			previous := task
 			task = cnatv1.At{}
 			if err := json.Unmarshal(e.raw, &task); err != nil {
 				u.run.addViolation("decoding %s: %v", name, err)
 			}
-			if task.DeletionTimestamp != nil && former.DeletionTimestamp == nil && former.Status.Phase == cnatv1.AtRunning {
+			if task.DeletionTimestamp != nil && previous.DeletionTimestamp == nil && previous.Status.Phase == cnatv1.AtRunning {
 				u.run.addViolation("%s was deleted while it ran", name)
 			}
 			succeeded = succeeded || task.Spec.Command[0] == secondCommand &&

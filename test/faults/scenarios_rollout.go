@@ -63,7 +63,7 @@ func rolloutScenarios() []scenario {
 			},
 		},
 		{
-			name: "rollout-former", setUp: []step{
+			name: "rollout-previous", setUp: []step{
 				releasing.create, releaseOf("shop:2", endless),
 			}, steps: []step{releaseOf("shop:3", "migrate"), endRunByUser},
 		},
@@ -112,7 +112,7 @@ func checkRollouts(u *user) {
 			app = &v1alpha1.App{}
 			_ = json.Unmarshal(e.raw, app)
 			if runs := app.Status.BeforeRolloutRuns; len(runs) > 1 && runs[1].Phase == v1alpha1.BeforeRolloutRunning {
-				u.run.addViolation("a command ran before the former command had ended")
+				u.run.addViolation("a command ran before the previous command had ended")
 			}
 		case "pods/" + runPodName:
 			var pod corev1.Pod

@@ -83,7 +83,7 @@ func TestPlatformWritesNothingToUnmanagedComponent(t *testing.T) {
 	}
 }
 
-func TestManagedAdoptsOnlyFormerChildOfPlatform(t *testing.T) {
+func TestManagedAdoptsOnlyPreviousChildOfPlatform(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		// theirs provides a foreign App with the name of the child.
@@ -95,7 +95,7 @@ func TestManagedAdoptsOnlyFormerChildOfPlatform(t *testing.T) {
 		"the App existed before": {
 			theirs: func(t *testing.T, namespace string) { t.Helper(); theirApp(t, namespace) }, first: unmanaged,
 		},
-		"the App replaces the former child": {
+		"the App replaces the previous child": {
 			theirs: func(t *testing.T, namespace string) {
 				t.Helper()
 				setState(t, namespace, unmanaged)
@@ -103,7 +103,7 @@ func TestManagedAdoptsOnlyFormerChildOfPlatform(t *testing.T) {
 				theirApp(t, namespace)
 			}, first: managed,
 		},
-		"the App belonged to a former Platform with this name": {
+		"the App belonged to a previous Platform with this name": {
 			theirs: func(t *testing.T, namespace string) {
 				t.Helper()
 				setState(t, namespace, unmanaged)

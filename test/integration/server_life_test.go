@@ -31,7 +31,7 @@ func TestPostgreSQLUsesCredentialsOfSecret(t *testing.T) {
 			"default_transaction_read_only": "on", "password_encryption": "md5", "lock_timeout": "1", "search_path": "none",
 		}
 	})
-	var former []*corev1.Secret
+	var previous []*corev1.Secret
 	works := func(when string) {
 		t.Helper()
 		credentials := shared.Credentials(t, s.namespace, "shop")
@@ -40,10 +40,10 @@ func TestPostgreSQLUsesCredentialsOfSecret(t *testing.T) {
 		if got := s.psql(t, credentials); got != "1" {
 			t.Errorf("%s, psql with pgpass returns %q, want 1", when, got)
 		}
-		for _, secret := range former {
+		for _, secret := range previous {
 			s.rejects(t, secret)
 		}
-		for _, secret := range append(former, credentials) {
+		for _, secret := range append(previous, credentials) {
 			if strings.Contains(s.running.Log(), string(secret.Data["password"])) {
 				t.Errorf("%s, the server's log contains the password", when)
 			}
@@ -54,11 +54,11 @@ func TestPostgreSQLUsesCredentialsOfSecret(t *testing.T) {
 	works("after a restart")
 
 	started := s.query(t, "select pg_postmaster_start_time()::text")
-	former = append(former, shared.Credentials(t, s.namespace, "shop"))
+	previous = append(previous, shared.Credentials(t, s.namespace, "shop"))
 	s.patchCredentials(t, `{"stringData":{"password":" a'b\"c\\d:e@f/g$h%41 ü "}}`)
 	works("after the password was changed")
 
-	former = append(former, shared.Credentials(t, s.namespace, "shop"))
+	previous = append(previous, shared.Credentials(t, s.namespace, "shop"))
 	if err := shared.Kube.CoreV1().Secrets(s.namespace).Delete(t.Context(), "shop-credentials",
 		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -109,14 +109,14 @@ func TestDatabaseChangesKeepData(t *testing.T) {
 	s.exec(t, "drop table orders")
 }
 
-func TestFormerOwnerLosesTablesAndLogin(t *testing.T) {
+func TestPreviousOwnerLosesTablesAndLogin(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	s.exec(t, "create table orders as select 1 as id")
-	var former []*corev1.Secret
+	var previous []*corev1.Secret
 	become := func(database, owner string) {
 		t.Helper()
-		former = append(former, shared.Credentials(t, s.namespace, "shop"))
+		previous = append(previous, shared.Credentials(t, s.namespace, "shop"))
 		shared.UpdateDatabase(t, s.namespace, "shop", func(db *v1alpha1.Database) {
 			db.Spec.DatabaseName = database
 			db.Spec.Owner = owner
@@ -130,7 +130,7 @@ func TestFormerOwnerLosesTablesAndLogin(t *testing.T) {
 	s.wants(t, "select string_agg(id::text, ' ') from orders", "1")
 	become("host=nowhere a=b", "both at once")
 	become("postgresql://nowhere/x", "both at once")
-	for _, secret := range former {
+	for _, secret := range previous {
 		if string(secret.Data["username"]) != "both at once" {
 			s.rejects(t, secret)
 		}
@@ -176,7 +176,7 @@ func (s *server) admin(t *testing.T, sql string) {
 func TestInvalidPasswordKeepsServerRunning(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
-	former, before := shared.Credentials(t, s.namespace, "shop"), s.container(t)
+	previous, before := shared.Credentials(t, s.namespace, "shop"), s.container(t)
 	for name, password := range map[string]string{
 		"a line break at the end": "secret\n", "a line break inside": "a\nb", "a tab": "a\tb",
 	} {
@@ -193,7 +193,7 @@ func TestInvalidPasswordKeepsServerRunning(t *testing.T) {
 		s.running.Stop(t) // then start the container again, as after a failure of the node
 		s.running = s.pod.Start(t, before)
 		s.readyBy(t, before.ReadinessProbe)
-		connection, err := s.connect(t, former)
+		connection, err := s.connect(t, previous)
 		if err != nil {
 			t.Fatalf("with %s in the new password the server does not keep its password: %v", name, err)
 		}
@@ -222,7 +222,7 @@ func TestRecreatedDatabaseKeepsData(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	s.exec(t, "create table orders as select 1 as id")
-	former := shared.Credentials(t, s.namespace, "shop")
+	previous := shared.Credentials(t, s.namespace, "shop")
 	spec := framework.SmallestDatabase()
 	spec.Version = shared.DatabaseIn(t, s.namespace, "shop", v1alpha1.DatabaseReady).Spec.Version
 	deleteDatabase(t, s.namespace)
@@ -230,7 +230,7 @@ func TestRecreatedDatabaseKeepsData(t *testing.T) {
 	shared.CreateDatabase(t, s.namespace, "shop", spec)
 	s.start(t)
 	s.wants(t, "select id::text from orders", "1")
-	s.rejects(t, former)
+	s.rejects(t, previous)
 }
 
 // exec executes a statement with the credentials in the current Secret.

@@ -164,10 +164,10 @@ func (s *server) rejects(t *testing.T, credentials *corev1.Secret) {
 	connection, err := s.connect(t, credentials)
 	if err == nil {
 		_ = connection.Close(context.Background())
-		t.Error("the server accepts former credentials")
+		t.Error("the server accepts previous credentials")
 		// invalid password, invalid authorization
 	} else if !strings.Contains(err.Error(), "28P01") && !strings.Contains(err.Error(), "28000") {
-		t.Errorf("connecting with former credentials: got %v, want an authentication error", err)
+		t.Errorf("connecting with previous credentials: got %v, want an authentication error", err)
 	}
 }
 

@@ -16,7 +16,7 @@ func TestNoFieldIsRemovedOrNarrowedWithoutNewVersion(t *testing.T) {
 	t.Parallel()
 	from := os.Getenv("UPGRADE_FROM")
 	if from == "" {
-		from = formerRelease
+		from = previousRelease
 	}
 	root, err := framework.Root()
 	if err != nil {

@@ -21,12 +21,12 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// formerRelease is the version from which the test upgrades. The environment variable UPGRADE_FROM can name another
+// previousRelease is the version from which the test upgrades. The environment variable UPGRADE_FROM can name another
 // commit or tag.
-const formerRelease = "a5b03b15"
+const previousRelease = "a5b03b15"
 
-// writesOfAnUpgrade lists all writes that an upgrade from formerRelease causes, and writesOfARollback lists all writes
-// that a rollback to formerRelease causes.
+// writesOfAnUpgrade lists all writes that an upgrade from previousRelease causes, and writesOfARollback lists all
+// writes that a rollback to previousRelease causes.
 var writesOfAnUpgrade, writesOfARollback []string
 
 // TestUpgradeAndRollbackRestartNothing upgrades the operator in a cluster with objects of every kind: Ready objects
@@ -36,13 +36,13 @@ func TestUpgradeAndRollbackRestartNothing(t *testing.T) {
 	t.Parallel()
 	from := os.Getenv("UPGRADE_FROM")
 	if from == "" {
-		from = formerRelease
+		from = previousRelease
 	}
 	release := framework.Build(t, from)
 	u := &upgrade{Installation: release.Own(t)}
-	former := release.Launch(t, u.Cluster)
+	previous := release.Launch(t, u.Cluster)
 	u.populate(t)
-	former.Terminate()
+	previous.Terminate()
 	u.seen = len(u.writes(t))
 	workloads, states := u.workloads(t), u.states(t)
 	changelog := newestSection(t)

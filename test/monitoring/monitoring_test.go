@@ -134,7 +134,7 @@ func populate(t *testing.T, on *framework.Installation) {
 	on.CreateApp(t, namespace, "web", v1alpha1.AppSpec{Image: "registry.example.com/web:1"})
 	on.Create(t, namespace, "nightly", "true", func(at *v1.At) { at.Spec.Schedule = "2099-01-01T00:00:00Z" })
 	_, err = on.Kubectl(t.Context(),
-		`{apiVersion: cnat.programming-kubernetes.info/v1alpha1, kind: At, metadata: {name: former, namespace: `+
+		`{apiVersion: cnat.programming-kubernetes.info/v1alpha1, kind: At, metadata: {name: previous, namespace: `+
 			namespace+`}, spec: {schedule: "2099-01-01T00:00:00Z", command: "true"}}`, "create", "-f", "-")
 	if err != nil {
 		t.Fatal(err)

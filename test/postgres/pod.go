@@ -90,7 +90,7 @@ func (p *Pod) Mount(t *testing.T, volume string, data map[string][]byte) {
 		p.own(t, file)
 	}
 	p.own(t, dir)
-	former, _ := os.Readlink(filepath.Join(root, "..data")) // "" at the first call
+	previous, _ := os.Readlink(filepath.Join(root, "..data")) // "" at the first call
 	next := filepath.Join(root, "..data_tmp")
 	if err := os.Symlink(filepath.Base(dir), next); err != nil {
 		t.Fatal(err)
@@ -112,8 +112,8 @@ func (p *Pod) Mount(t *testing.T, volume string, data map[string][]byte) {
 			_ = os.Remove(link)
 		}
 	}
-	if former != "" {
-		_ = os.RemoveAll(filepath.Join(root, former))
+	if previous != "" {
+		_ = os.RemoveAll(filepath.Join(root, previous))
 	}
 }
 

@@ -24,14 +24,14 @@ import (
 func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
 	t.Parallel()
 	s := newSharded(t, false)
-	former := s.start(t, "--shards=1")
+	previous := s.start(t, "--shards=1")
 	users := s.beginToUse(t)
 	for _, shards := range []string{"6", "9", "1"} {
 		next := s.start(t, "--shards="+shards)
 		users.catchUp(t) // while both replicas run
-		s.terminate(t, former)
+		s.terminate(t, previous)
 		users.catchUp(t)
-		former = next
+		previous = next
 	}
 	users.stop()
 	if layout := s.layout(t); layout.Shards() != 0 {

@@ -57,10 +57,10 @@ func unowned(requests []framework.Request) map[string][]time.Duration {
 	times := map[string][]time.Duration{}
 	for _, of := range terms(requests) {
 		for i, next := range of[1:] {
-			former := of[i]
-			cause, since := "released", former.end
-			if !former.released {
-				cause, since = "expired", lastWrite(requests, former.replica, next.begin)
+			previous := of[i]
+			cause, since := "released", previous.end
+			if !previous.released {
+				cause, since = "expired", lastWrite(requests, previous.replica, next.begin)
 			}
 			times[cause] = append(times[cause], next.begin.Sub(since))
 		}

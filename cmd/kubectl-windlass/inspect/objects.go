@@ -169,7 +169,7 @@ func (o *Objects) OwnedBy(owner *unstructured.Unstructured) (all []*unstructured
 		is := controller != nil && controller.UID == owner.GetUID() ||
 			controller == nil && obj.GetAnnotations()[children.MadeForAnnotation] == owner.GetKind()+"/"+owner.GetName()
 		replicas, counted, _ := unstructured.NestedInt64(obj.Object, "spec", "replicas")
-		if former := obj.GetKind() == "ReplicaSet" && counted && replicas == 0; is && !former {
+		if previous := obj.GetKind() == "ReplicaSet" && counted && replicas == 0; is && !previous {
 			all = append(all, obj)
 		}
 	}

@@ -150,12 +150,12 @@ func maskEach(before, after map[string]any, secret func(name string) bool, path 
 	old, _ := was.(map[string]any)
 	values, _ := is.(map[string]any)
 	for name, value := range values {
-		former, existed := old[name]
+		previous, existed := old[name]
 		switch {
 		case !secret(name):
 		case !existed:
 			values[name] = maskSet
-		case reflect.DeepEqual(former, value):
+		case reflect.DeepEqual(previous, value):
 			values[name], old[name] = maskUnchanged, maskUnchanged
 		default:
 			values[name], old[name] = maskChanged, maskSet

@@ -109,5 +109,5 @@ func TestEnsureWritesAgainWhenAdmissionStops(t *testing.T) {
 	if err := d.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), drifted, "port"); err != nil {
 		t.Fatal(err)
 	}
-	controllertest.Equal(t, "writes for a change by others to the former value", 1, d.ensure(t, scaled))
+	controllertest.Equal(t, "writes for a change by others to the previous value", 1, d.ensure(t, scaled))
 }

@@ -51,11 +51,11 @@ func TestNumberOfShardsChangesDuringRollout(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("from %d to %d", c.from, c.to), func(t *testing.T) {
 			inLedger(t, func(_ *testing.T, l *ledger) {
-				former := l.start("a", c.from)
+				previous := l.start("a", c.from)
 				l.settles("before the rollout", map[string]int{"a": 40})
 				next := l.start("b", c.to)
 				l.settles("while both run", c.meantime)
-				former.ends()
+				previous.ends()
 				l.settles("after the rollout", map[string]int{"b": 40})
 				l.eventually("a layout with the new number of shards", func() bool { return c.to == 1 || l.cuts() == c.to-1 })
 				l.settles("with the new layout", map[string]int{"b": 40})
@@ -191,7 +191,7 @@ func TestOperatorWithoutShardsWaitsAlthoughTheLayoutIsLost(t *testing.T) {
 		layout.Labels = nil
 		l.store(layout)
 		a.cut.Store(true) // so that it releases nothing
-		l.settles("when the Leases of the former replica have expired", map[string]int{"b": 40})
+		l.settles("when the Leases of the previous replica have expired", map[string]int{"b": 40})
 		a.fails()
 		b.ends()
 	})

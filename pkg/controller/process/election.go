@@ -133,7 +133,7 @@ func (e *election) attempt(outer context.Context, work func()) (led bool, err er
 func (e *election) begin(ctx context.Context, held *lock, work func()) {
 	if held.fromOther() {
 		wait := e.duration + reconcilesTimeout
-		klog.FromContext(ctx).Info("Waiting for the replicas of another installation to end", "holder", held.former,
+		klog.FromContext(ctx).Info("Waiting for the replicas of another installation to end", "holder", held.previous,
 			"wait", wait)
 		select {
 		case <-e.clock.After(wait):

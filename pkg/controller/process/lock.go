@@ -16,8 +16,8 @@ type lock struct {
 	resourcelock.Interface
 	term *term
 	lost func() // ends the election
-	// former is the holder that this process found before it acquired the Lease, or "".
-	former string
+	// previous is the holder that this process found before it acquired the Lease, or "".
+	previous string
 }
 
 // Get implements resourcelock.Interface.
@@ -35,8 +35,8 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		l.lost()
 		return nil, nil, fmt.Errorf("the Lease is held by %q now: %w", record.HolderIdentity, errLeaseLost)
 	}
-	l.former = record.HolderIdentity
-	if installationOf(l.former) != "" && !l.fromOther() { // only a Lease of the cluster has such identities
+	l.previous = record.HolderIdentity
+	if installationOf(l.previous) != "" && !l.fromOther() { // only a Lease of the cluster has such identities
 		record.HolderIdentity = ""
 	}
 	return record, raw, nil
@@ -75,7 +75,7 @@ func (l *lock) renew(ctx context.Context, write func(context.Context) error) err
 
 // fromOther reports whether another installation held the Lease before this process, and did not release it.
 func (l *lock) fromOther() bool {
-	return l.former != "" && otherInstallation(l.former, l.Identity())
+	return l.previous != "" && otherInstallation(l.previous, l.Identity())
 }
 
 // installationOf returns the namespace of the installation in the identity of a holder, or "" if the identity has none:

@@ -81,8 +81,8 @@ func TestLeaseOfTheClusterPassesWithinAnInstallation(t *testing.T) {
 		}, {"one/a", "b", false, true}, {"a", "one/b", false, true},
 	} {
 		client, clock := fake.NewClientset(), clocktesting.NewFakePassiveClock(time.Now())
-		former, _ := lockOf(client, clock, c.holder)
-		controllertest.ErrorContains(t, "", former.Create(t.Context(), resourcelock.LeaderElectionRecord{
+		previous, _ := lockOf(client, clock, c.holder)
+		controllertest.ErrorContains(t, "", previous.Create(t.Context(), resourcelock.LeaderElectionRecord{
 			HolderIdentity: c.holder,
 		}))
 		next, _ := lockOf(client, clock, c.self)
@@ -100,12 +100,12 @@ func TestLeaseOfTheClusterPassesWithinAnInstallation(t *testing.T) {
 // from another installation. It must not work before all replicas of the previous installation have stopped sending
 // writes.
 func TestOtherInstallationWaitsUntilNoneOfItsReplicasWrites(t *testing.T) {
-	for former, waits := range map[string]bool{"one/a": true, "two/a": false, "": false} {
+	for previous, waits := range map[string]bool{"one/a": true, "two/a": false, "": false} {
 		e := newElection(Lease{Identity: "two/b"})
 		clock, began := clocktesting.NewFakeClock(time.Now()), make(chan struct{})
 		e.clock = clock
 		held, _ := lockOf(fake.NewClientset(), clocktesting.NewFakePassiveClock(time.Now()), "two/b")
-		held.former = former
+		held.previous = previous
 		go e.begin(t.Context(), held, func() { close(began) })
 		if waits {
 			eventually(t, "it to wait", clock.HasWaiters)

@@ -53,16 +53,16 @@ func TestBeforeRolloutDoesNotStartCommandOfPreviousSpec(t *testing.T) {
 	}
 	f.Change(image("web:1"))
 	// The operator may die between two writes: a run without a Pod would count as failed.
-	controllertest.Equal(t, "first writes for the former spec", []string{updateStatus}, f.Reconcile().Writes)
+	controllertest.Equal(t, "first writes for the previous spec", []string{updateStatus}, f.Reconcile().Writes)
 	f.Kube.ClearActions()
 	f.reconcile()
 	for _, action := range f.Kube.Actions() {
 		if patch, ok := action.(clienttesting.PatchAction); ok && strings.Contains(string(patch.GetPatch()), runGate) {
-			t.Error("the command of the former spec runs")
+			t.Error("the command of the previous spec runs")
 		}
 	}
 	if f.runPod() != nil {
-		t.Error("the Pod of the former spec exists")
+		t.Error("the Pod of the previous spec exists")
 	}
 	controllertest.Equal(t, "runs", 1, len(f.Object().Status.BeforeRolloutRuns))
 	controllertest.Equal(t, "image", "web:1", f.imageOf())
@@ -123,7 +123,7 @@ func TestBeforeRolloutDoesNotClaimPodsOfDeletedDeployment(t *testing.T) {
 	}
 	f.reconcile()
 	ready := f.ready()
-	if !strings.HasPrefix(ready, "False BeforeRolloutFailed: ") || strings.Contains(ready, "former template stay") {
+	if !strings.HasPrefix(ready, "False BeforeRolloutFailed: ") || strings.Contains(ready, "previous template stay") {
 		t.Errorf("the condition is %s", ready)
 	}
 }

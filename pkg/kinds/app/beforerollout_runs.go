@@ -160,11 +160,11 @@ func runSummary(app *v1alpha1.App, pod *corev1.Pod, problem *pods.Problem, outda
 // and the last line of the log. The summary ends with them, too.
 func failureSummary(p *scope, wanted runID) controller.Summary {
 	cause, log, logged := strings.Cut(runWithID(p.app, wanted).Message, " "+pods.LogWords)
-	former := ""
+	previous := ""
 	if p.observed.deployment != nil {
-		former = messageFormerStay.With()
+		previous = messagePreviousStay.With()
 	}
-	note := messageRunFailed.Note(cause, former, p.app.Namespace, runPodName(p.app))
+	note := messageRunFailed.Note(cause, previous, p.app.Namespace, runPodName(p.app))
 	if logged {
 		note.Message += " " + pods.LogWords + log
 	}

@@ -28,7 +28,7 @@ const (
 	runningMessage  = "Pod web-before-rollout runs beforeRollout. The operator rolls out the Pod template after the " +
 		"command has succeeded. To stop the command, run `kubectl delete pod -n default web-before-rollout`; the run " +
 		"then counts as failed."
-	formerRunMessage = "Pod web-before-rollout runs beforeRollout for a previous spec. The operator waits until the " +
+	previousRunMessage = "Pod web-before-rollout runs beforeRollout for a previous spec. The operator waits until the " +
 		"command ends. To stop the command, run `kubectl delete pod -n default web-before-rollout`."
 )
 
@@ -238,7 +238,7 @@ func TestBeforeRolloutWaitsForThePreviousCommand(t *testing.T) {
 	f.reconcile()
 	f.Change(image("web:3"))
 	f.reconcile()
-	controllertest.Equal(t, "condition", "False BeforeRolloutRunning: "+formerRunMessage, f.ready())
+	controllertest.Equal(t, "condition", "False BeforeRolloutRunning: "+previousRunMessage, f.ready())
 	f.Change(func(app *v1alpha1.App) { app.Spec.BeforeRollout = nil })
 	f.reconcile()
 	controllertest.Equal(t, "image without beforeRollout", "web:1", f.imageOf())

@@ -75,8 +75,8 @@ var (
 			"{namespace} {pod}`.",
 		"Correct the command or the template, or apply the previous manifest. To run the same command again, change "+
 			"beforeRollout.args or a variable in env.")
-	messageFormerStay = Messages.Declare("", " The Pods of the previous template keep running.", "Nothing to do.")
-	messageRunLost    = Messages.Declare("", "Pod {pod} was deleted before the operator saw how its command ended.",
+	messagePreviousStay = Messages.Declare("", " The Pods of the previous template keep running.", "Nothing to do.")
+	messageRunLost      = Messages.Declare("", "Pod {pod} was deleted before the operator saw how its command ended.",
 		"The command may have run in part: check its effects. To run it again, change beforeRollout.args or a "+
 			"variable in env.")
 	messageRunReplaced = Messages.Declare("", "The spec changed before the command started: {problem}.",

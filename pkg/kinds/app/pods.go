@@ -112,25 +112,25 @@ func (c *podCache) problemsOf(
 type podProblems struct {
 	pods.Problem
 	pod   *corev1.Pod // the oldest Pod that has the problem
-	which string      // the group of Pods: "new Pods", or formerPods if no Pod of the newest template has a problem
+	which string      // the group of Pods: "new Pods", or previousPods if no Pod of the newest template has a problem
 	count int         // the number of Pods in the group that have a problem
 	among int         // the number of Pods in the group
 	ready int         // the number of Pods in both groups that are ready and have no problem
 }
 
-const formerPods = "former Pods"
+const previousPods = "previous Pods"
 
 // findProblems returns the problems of the Pods of the Deployment's newest template or, if these Pods have none, of the
 // other Pods. It returns nil if no Pod has a problem. requeueAfter is positive if time alone can change the result.
 func findProblems(
 	d *appsv1.Deployment, all []*corev1.Pod, now time.Time,
 ) (found *podProblems, requeueAfter time.Duration) {
-	newest, former, ready := &podProblems{which: "new Pods"}, &podProblems{which: formerPods}, 0
+	newest, previous, ready := &podProblems{which: "new Pods"}, &podProblems{which: previousPods}, 0
 	for _, pod := range all {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 			continue // its ReplicaSet replaces it
 		}
-		into := former
+		into := previous
 		if pod.Annotations[templateDigestAnnotation] == d.Spec.Template.Annotations[templateDigestAnnotation] {
 			into = newest
 		}
@@ -146,7 +146,7 @@ func findProblems(
 			into.count++
 		}
 	}
-	for _, t := range []*podProblems{newest, former} {
+	for _, t := range []*podProblems{newest, previous} {
 		if t.count > 0 {
 			t.ready = ready
 			return t, requeueAfter
@@ -196,7 +196,7 @@ func (t *podProblems) describe(app *v1alpha1.App, s controller.Summary, needed i
 	switch {
 	case s.State == controller.StateReady && !betweenCrashes:
 		return s
-	case s.State == controller.StateProgressing && t.which == formerPods:
+	case s.State == controller.StateProgressing && t.which == previousPods:
 		return s // the rollout replaces them
 	case s.State == controller.StateStalled, s.State == controller.StateDegraded:
 		s.Message += " " + note.Message

@@ -214,14 +214,14 @@ func TestProblemsOfPodsOfNewestTemplateComeFirst(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	pull := container(waits("ImagePullBackOff", ""), corev1.ContainerState{}, 0)
 	running := container(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.ContainerState{}, 0)
-	former := func(p *corev1.Pod) *corev1.Pod {
-		p.Annotations = map[string]string{templateDigestAnnotation: "former"}
+	previous := func(p *corev1.Pod) *corev1.Pod {
+		p.Annotations = map[string]string{templateDigestAnnotation: "previous"}
 		return p
 	}
 	deleted := podOf(d, "deleted", pull)
 	deleted.DeletionTimestamp = ptr.To(metav1.NewTime(now))
 	all := []*corev1.Pod{
-		former(podOf(d, "former-1", pull)), former(podOf(d, "former-2", running)), podOf(d, "new-1", running),
+		previous(podOf(d, "previous-1", pull)), previous(podOf(d, "previous-2", running)), podOf(d, "new-1", running),
 		podOf(d, "new-2", pull), podOf(d, "new-3", pull), deleted,
 	}
 	found, _ := findProblems(d, all, now)
@@ -229,7 +229,7 @@ func TestProblemsOfPodsOfNewestTemplateComeFirst(t *testing.T) {
 	controllertest.Equal(t, "numbers", "2 of 3 new Pods, 2 ready",
 		fmt.Sprintf("%d of %d %s, %d ready", found.count, found.among, found.which, found.ready))
 	found, _ = findProblems(d, all[:3], now)
-	controllertest.Equal(t, "numbers without a problem of a new Pod", "1 of 2 former Pods, 2 ready",
+	controllertest.Equal(t, "numbers without a problem of a new Pod", "1 of 2 previous Pods, 2 ready",
 		fmt.Sprintf("%d of %d %s, %d ready", found.count, found.among, found.which, found.ready))
 	found, _ = findProblems(d, all[1:3], now)
 	controllertest.Equal(t, "problems if there are none", nil, found)

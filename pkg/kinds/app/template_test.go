@@ -154,8 +154,8 @@ func TestLabelOfPlatformReplacesNoPod(t *testing.T) {
 func TestTemplateChangedByOthersIsChangedBackWithWarning(t *testing.T) {
 	for name, change := range map[string]func(*appsv1.Deployment){
 		"kubectl rollout undo": func(d *appsv1.Deployment) {
-			former := desiredDeployment(example(func(app *v1alpha1.App) { app.Spec.Image = "web:0" }), nil)
-			d.Spec.Template, d.Annotations = former.Spec.Template, recorded(t, former.DeepCopy()).Annotations
+			previous := desiredDeployment(example(func(app *v1alpha1.App) { app.Spec.Image = "web:0" }), nil)
+			d.Spec.Template, d.Annotations = previous.Spec.Template, recorded(t, previous.DeepCopy()).Annotations
 		},
 		"kubectl set image": func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "theirs:1" },
 	} {

@@ -180,7 +180,7 @@ func TestUsersAreSorted(t *testing.T) {
 	for i := range 20 {
 		app := example(withDatabase)
 		app.Name, app.UID = fmt.Sprintf("a%02d", i), types.UID(fmt.Sprint(i))
-		f.Store(app, podUsing("former", func(pod *corev1.Pod) {
+		f.Store(app, podUsing("previous", func(pod *corev1.Pod) {
 			pod.Name, pod.Labels[appLabel] = app.Name+"-1-a", app.Name
 			pod.OwnerReferences[0].Name = app.Name + "-1"
 		}))

@@ -161,8 +161,8 @@ func (c *canaryDatabase) setPassword(password string) {
 // rotateLogin requests a rotation, and waits until the server rejects the previous login.
 func (c *canaryDatabase) rotateLogin(t *testing.T, n int) {
 	t.Helper()
-	former := c.fixture.secret()
-	username, password := string(former.Data[credentials.KeyUsername]), string(former.Data[credentials.KeyPassword])
+	previous := c.fixture.secret()
+	username, password := string(previous.Data[credentials.KeyUsername]), string(previous.Data[credentials.KeyPassword])
 	c.Change(func(db *v1alpha1.Database) {
 		metav1.SetMetaDataAnnotation(&db.ObjectMeta, credentials.RotateAnnotation, strconv.Itoa(n))
 	})
@@ -170,7 +170,7 @@ func (c *canaryDatabase) rotateLogin(t *testing.T, n int) {
 		return string(c.fixture.secret().Data[credentials.KeyUsername]) != username
 	})
 	c.Clock.Step(credentials.DefaultGracePeriod + time.Second)
-	c.until(t, "the server to reject the former login", func() bool {
+	c.until(t, "the server to reject the previous login", func() bool {
 		why := c.loginFails(t, username, password)
 		return strings.Contains(why, "28000") || strings.Contains(why, "28P01")
 	})

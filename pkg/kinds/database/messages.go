@@ -30,7 +30,7 @@ var (
 	messageRotated = Messages.Declare("CredentialsRotated", "Secret {secret} has login {login} and a new password. "+
 		"PostgreSQL accepts the previous login {previous} until the grace period has ended and no known client uses this "+
 		"login.", "Nothing to do.")
-	messageRetired = Messages.Declare("FormerLoginRetired", "PostgreSQL retires the previous login {previous}, and "+
+	messageRetired = Messages.Declare("PreviousLoginRetired", "PostgreSQL retires the previous login {previous}, and "+
 		"closes its connections.", "Nothing to do.")
 	messageAwaitServer = Messages.Declare("", "PostgreSQL to accept the login {login}", "Wait.")
 	messageAwaitProof  = Messages.Declare("", "the operator to log in as {login}; the operator must be able to connect "+

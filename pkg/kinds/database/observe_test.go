@@ -51,7 +51,7 @@ func (s *fakeServer) Settings(
 	}
 	seen := s.seen
 	if seen.Revision = s.f.revision(); s.old {
-		seen.Revision = "former"
+		seen.Revision = "previous"
 	}
 	return seen, nil
 }

@@ -11,8 +11,8 @@ rejection() {
   printf '%s' "$said"
 }
 
-# former prints the line of a parameter in a file of parameters. It fails if the file has no such line.
-former() { grep -e "^$(printf '%s' "${1%%=*}" | sed 's/[.]/[.]/g')=" "$2" 2>/dev/null; }
+# previous prints the line of a parameter in a file of parameters. It fails if the file has no such line.
+previous() { grep -e "^$(printf '%s' "${1%%=*}" | sed 's/[.]/[.]/g')=" "$2" 2>/dev/null; }
 
 # choose_parameters copies the parameters that PostgreSQL accepts. A parameter that PostgreSQL rejects keeps its
 # previous value, if it had one. If the server did not start with exactly these parameters before, choose_parameters
@@ -27,7 +27,7 @@ choose_parameters() {
       if [ "$code" = 0 ]; then
         [ -e "$accepted" ] || fail_to_start
         note_problem "PostgreSQL rejects a parameter: $why."
-        line=$(former "$line" "$accepted") || continue
+        line=$(previous "$line" "$accepted") || continue
       fi
     fi
     printf '%s\n' "$line" >>"$STATE/parameters" || return 1
@@ -60,7 +60,7 @@ record_reload() {
   while IFS= read -r line; do
     for name in "$@"; do
       if [ "$name" = "${line%%=*}" ]; then
-        line=$(former "$line" "$accepted") || line=
+        line=$(previous "$line" "$accepted") || line=
         break
       fi
     done

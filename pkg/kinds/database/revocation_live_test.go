@@ -35,8 +35,8 @@ func TestLeakedLoginCannotHoldUpItsRevocation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newLiveDatabase(t)
-			former := d.fixture.secret()
-			session, err := d.connect(t.Context(), "app", string(former.Data[credentials.KeyPassword]), "postgres")
+			previous := d.fixture.secret()
+			session, err := d.connect(t.Context(), "app", string(previous.Data[credentials.KeyPassword]), "postgres")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,12 +52,13 @@ func TestLeakedLoginCannotHoldUpItsRevocation(t *testing.T) {
 			d.until(t, "the Secret to have another login", func() bool {
 				d.Clock.Step(settleTime / 10)
 				secret := d.fixture.secret()
-				return secret != nil && string(secret.Data[credentials.KeyUsername]) != string(former.Data[credentials.KeyUsername])
+				username := string(previous.Data[credentials.KeyUsername])
+				return secret != nil && string(secret.Data[credentials.KeyUsername]) != username
 			})
 			d.Clock.Step(credentials.DefaultGracePeriod + time.Second)
 			d.until(t, "the session to end", func() bool { return session.Ping(t.Context()) != nil })
 			d.until(t, "the server to reject the previous login", func() bool {
-				return rejects(t, d.liveServer, "app", string(former.Data[credentials.KeyPassword]))
+				return rejects(t, d.liveServer, "app", string(previous.Data[credentials.KeyPassword]))
 			})
 		})
 	}
@@ -74,11 +75,11 @@ func rejects(t *testing.T, s *liveServer, username, password string) bool {
 	return strings.Contains(err.Error(), "28000") || strings.Contains(err.Error(), "28P01")
 }
 
-// TestFormerOwnerCannotHoldUpItsEnd has a client of the previous owner that locks a table and its role.
-func TestFormerOwnerCannotHoldUpItsEnd(t *testing.T) {
+// TestPreviousOwnerCannotHoldUpItsEnd has a client of the previous owner that locks a table and its role.
+func TestPreviousOwnerCannotHoldUpItsEnd(t *testing.T) {
 	t.Parallel()
 	s := newLiveServer(t)
-	former := string(s.secret.Data[credentials.KeyPassword])
+	previous := string(s.secret.Data[credentials.KeyPassword])
 	sessions := []*pgx.Conn{s.login(t), s.login(t)}
 	for _, sql := range []string{"CREATE TABLE held (id int)", "BEGIN", "LOCK TABLE held"} {
 		if _, err := sessions[0].Exec(t.Context(), sql); err != nil {
@@ -99,7 +100,7 @@ func TestFormerOwnerCannotHoldUpItsEnd(t *testing.T) {
 			t.Error("a session of the previous owner has survived")
 		}
 	}
-	for _, password := range []string{former, "of-the-attacker"} {
+	for _, password := range []string{previous, "of-the-attacker"} {
 		if !rejects(t, s, "app", password) {
 			t.Error("the previous owner can log in")
 		}

@@ -28,14 +28,14 @@ end_logins() {
   why="PostgreSQL does not end the logins of a previous owner or password; its log says why."
   ask postgres --set=none="$none" >/dev/null <<'SQL' || return 1
 CREATE TEMPORARY TABLE ends AS
-  SELECT oid, rolname, rolname NOT IN (:'owner', :'alternate1', :'alternate2') AS former FROM pg_roles
+  SELECT oid, rolname, rolname NOT IN (:'owner', :'alternate1', :'alternate2') AS previous FROM pg_roles
   WHERE shobj_description(oid, 'pg_authid') = :'mark' AND (rolname NOT IN (:'owner', :'alternate1', :'alternate2')
     OR :'none' LIKE '% owner %' AND rolname = :'owner' OR :'none' LIKE '% alternate1 %' AND rolname = :'alternate1'
     OR :'none' LIKE '% alternate2 %' AND rolname = :'alternate2');
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN ends ON usesysid = ends.oid
   WHERE backend_type = 'client backend';
 SELECT format('ALTER ROLE %I NOLOGIN PASSWORD NULL', rolname)
-  || CASE WHEN former THEN ' NOCREATEDB NOCREATEROLE' ELSE '' END FROM ends \gexec
+  || CASE WHEN previous THEN ' NOCREATEDB NOCREATEROLE' ELSE '' END FROM ends \gexec
 SQL
   end_sessions
 }

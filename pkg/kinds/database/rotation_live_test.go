@@ -35,9 +35,9 @@ type liveDatabase struct {
 	fixture
 	*liveServer
 	connector *postgresql.Connector
-	// formerUsers are the known users of the previous login.
-	formerUsers atomic.Pointer[[]string]
-	mounted     string
+	// previousUsers are the known users of the previous login.
+	previousUsers atomic.Pointer[[]string]
+	mounted       string
 	// beforeReconcile, if it is set, is called before each reconcile.
 	beforeReconcile func()
 	// output is what the operator logs, at the highest verbosity.
@@ -57,12 +57,12 @@ func newLiveDatabase(t *testing.T, prepare ...func(*liveDatabase)) *liveDatabase
 		t.Fatal(err)
 	}
 	d.logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&d.output), textlogger.Verbosity(10)))
-	d.formerUsers.Store(new([]string))
+	d.previousUsers.Store(new([]string))
 	for _, change := range prepare {
 		change(d)
 	}
 	d.fixture = newFixtureWith(t, Options{
-		Connector: d, Users: func(*corev1.Secret) []string { return *d.formerUsers.Load() },
+		Connector: d, Users: func(*corev1.Secret) []string { return *d.previousUsers.Load() },
 	}, d.db)
 	d.operate(t)
 	d.launch(t)
@@ -166,15 +166,15 @@ func (c *client) end(t *testing.T, who string) int {
 // which the Secret has this login.
 func (d *liveDatabase) rotate(t *testing.T, n int) (secret *corev1.Secret, rows int) {
 	t.Helper()
-	former := d.fixture.secret()
-	d.formerUsers.Store(&[]string{"App web"})
-	old := d.newClient(former)
+	previous := d.fixture.secret()
+	d.previousUsers.Store(&[]string{"App web"})
+	old := d.newClient(previous)
 	d.Change(func(db *v1alpha1.Database) {
 		metav1.SetMetaDataAnnotation(&db.ObjectMeta, credentials.RotateAnnotation, strconv.Itoa(n))
 	})
 	d.until(t, "the Secret to have another login", func() bool {
 		secret = d.fixture.secret()
-		return secret != nil && string(secret.Data[credentials.KeyUsername]) != string(former.Data[credentials.KeyUsername])
+		return secret != nil && string(secret.Data[credentials.KeyUsername]) != string(previous.Data[credentials.KeyUsername])
 	})
 	fresh := d.newClient(secret)
 	d.Clock.Step(credentials.DefaultGracePeriod + time.Second)
@@ -182,10 +182,10 @@ func (d *liveDatabase) rotate(t *testing.T, n int) (secret *corev1.Secret, rows 
 		status := d.Object().Status.Credentials
 		return status != nil && status.WaitingFor == "App web"
 	})
-	rows = old.end(t, "former")
-	d.formerUsers.Store(new([]string))
-	d.until(t, "the server to reject the former login", func() bool {
-		err := d.write(former)
+	rows = old.end(t, "previous")
+	d.previousUsers.Store(new([]string))
+	d.until(t, "the server to reject the previous login", func() bool {
+		err := d.write(previous)
 		if err == nil {
 			rows++
 		}

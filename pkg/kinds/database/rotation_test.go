@@ -68,7 +68,7 @@ func TestRotationSteps(t *testing.T) {
 		patchPod, updateStatus)
 	*users = []string{"App web"}
 	f.Clock.Step(credentials.DefaultGracePeriod + time.Second)
-	again := step("while an App uses the former login", "app-login1: app=Keep app-login1=Password app-login2=None",
+	again := step("while an App uses the previous login", "app-login1: app=Keep app-login1=Password app-login2=None",
 		"App web", updateStatus).RequeueAfter
 	if again != 5*time.Second {
 		t.Errorf("the users are looked at again after %s", again)
@@ -83,7 +83,7 @@ func TestRotationSteps(t *testing.T) {
 		"PostgreSQL to accept the login app-login2", patchSettings, patchPod, updateStatus)
 	controllertest.Equal(t, "key of another client", "theirs", string(f.secret().Data["jdbc-url"]))
 	events := strings.Join(f.Events.Events(), "\n")
-	for _, want := range []string{"Normal CredentialsRotated", "Normal FormerLoginRetired"} {
+	for _, want := range []string{"Normal CredentialsRotated", "Normal PreviousLoginRetired"} {
 		if strings.Count(events, want) != 1 {
 			t.Errorf("the Events are\n%s\nwant one with %q", events, want)
 		}

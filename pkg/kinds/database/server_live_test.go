@@ -167,7 +167,7 @@ func setting(parameters map[string]v1alpha1.ParameterValue) func(*v1alpha1.Datab
 func TestSettingsAreAppliedWithoutRestart(t *testing.T) {
 	t.Parallel()
 	s := newLiveServer(t)
-	former := s.secret
+	previous := s.secret
 	session, started := s.login(t), s.ask(t, startTime)
 	odd := v1alpha1.ParameterValue(`it's \ "odd" $(PGDATA) # ä = `)
 	s.change(t, setting(map[string]v1alpha1.ParameterValue{
@@ -185,8 +185,8 @@ func TestSettingsAreAppliedWithoutRestart(t *testing.T) {
 		spec.OwnerAttributes = []v1alpha1.OwnerAttribute{v1alpha1.OwnerCreateDB}
 	})
 	s.wants(t, "select rolcreatedb::text from pg_roles where rolname = current_user", "true")
-	if _, err := s.connect(t.Context(), "app", string(former.Data[credentials.KeyPassword]), "app"); err == nil {
-		t.Error("the server accepts the former password")
+	if _, err := s.connect(t.Context(), "app", string(previous.Data[credentials.KeyPassword]), "app"); err == nil {
+		t.Error("the server accepts the previous password")
 	}
 	if _, err := s.login(t).Exec(t.Context(), "create table orders as select 1 as id"); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestManualPolicyWaitsForRestart(t *testing.T) {
 	s.wants(t, "show max_connections", "32")
 }
 
-func TestRejectedParametersKeepFormerValues(t *testing.T) {
+func TestRejectedParametersKeepPreviousValues(t *testing.T) {
 	t.Parallel()
 	s := newLiveServer(t, func(db *v1alpha1.Database) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "5MB", "max_connections": "31"}

@@ -169,7 +169,7 @@ func (s *fakeServer) Rotate(_ context.Context, want postgresql.Want) error {
 	}
 	s.passwords[want.Login] = want.Password
 	if s.rotated == nil {
-		s.found.Former = s.login
+		s.found.Previous = s.login
 	}
 	return s.rotated
 }
@@ -177,7 +177,7 @@ func (s *fakeServer) Rotate(_ context.Context, want postgresql.Want) error {
 func (s *fakeServer) Retire(_ context.Context, want postgresql.Want) error {
 	s.record("retire beside "+want.Login, want)
 	if s.retired == nil {
-		s.found.Former = ""
+		s.found.Previous = ""
 	}
 	return s.retired
 }

@@ -126,7 +126,7 @@ var (
 		"Secret {secret} has login {login} and a new password. The previous login {previous} works until the grace period "+
 			"has ended and no known client uses this login.",
 		"Nothing to do for Apps. Restart other clients that read the Secret only when they start.")
-	messageRetired = Messages.Declare("FormerLoginRetired", "The previous login {previous} can no longer log in. The "+
+	messageRetired = Messages.Declare("PreviousLoginRetired", "The previous login {previous} can no longer log in. The "+
 		"operator has closed its connections.",
 		"Nothing to do. A client that fails now must read the Secret again.")
 	messageRotationBlocked = Messages.Declare(reasonBlocked, "The rotation of the credentials failed: {error}. The "+

@@ -207,10 +207,10 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 	case err != nil:
 		return r.explain(ctx, p.db, err)
 	case found.ID == "" && want.ID != "":
-		if p.broken, p.missing = gone(p.db), true; found.Former == "" {
+		if p.broken, p.missing = gone(p.db), true; found.Previous == "" {
 			return p.broken
 		}
-		return r.rotate(ctx, p, server, found.Former)
+		return r.rotate(ctx, p, server, found.Previous)
 	case found.ID == "" || !found.Current:
 		if err := p.rotation.Confirm(ctx, p.owner, r.secrets, p.secret); err != nil {
 			return err
@@ -233,7 +233,7 @@ func (r *reconciler) database(ctx context.Context, p *scope) error {
 			return p.broken
 		}
 	}
-	return r.rotate(ctx, p, server, found.Former)
+	return r.rotate(ctx, p, server, found.Previous)
 }
 
 func connectionKey(db *v1alpha1.ExternalDatabase) controller.Key {

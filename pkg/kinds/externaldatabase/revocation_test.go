@@ -16,8 +16,8 @@ import (
 // Secret or the database.
 func TestRevocationGoesOnWhileLoginIsBroken(t *testing.T) {
 	full := postgresql.NewError(postgresql.Away, "too many connections")
-	broken := func(former string, err error) *fakeServer {
-		return &fakeServer{found: postgresql.Found{ID: "1/2", Former: former}, ensure: err}
+	broken := func(previous string, err error) *fakeServer {
+		return &fakeServer{found: postgresql.Found{ID: "1/2", Previous: previous}, ensure: err}
 	}
 	unproven := broken("", full)
 	unproven.rotated = postgresql.NewError(postgresql.Unproven, "too many connections")
@@ -35,13 +35,13 @@ func TestRevocationGoesOnWhileLoginIsBroken(t *testing.T) {
 		"a rotation whose next login cannot use the database": {
 			server: unproven, calls: toFirst, login: "clerk-login1", reason: "ServerUnreachable",
 		},
-		"a former login retires": {
+		"a previous login retires": {
 			server: broken("clerk", full), rotated: time.Hour,
 			calls: []string{"ensure", "retire beside clerk-login1", "rotate to clerk-login2"},
 			login: "clerk-login2", reason: "ServerUnreachable",
 		},
-		"a former login retires although its user has dropped the database": {
-			server: &fakeServer{found: postgresql.Found{Former: "clerk"}}, rotated: time.Hour,
+		"a previous login retires although its user has dropped the database": {
+			server: &fakeServer{found: postgresql.Found{Previous: "clerk"}}, rotated: time.Hour,
 			calls: []string{"retire beside clerk-login1"}, login: "clerk-login1", reason: "DatabaseGone",
 		},
 		"no rotation begins without a database": {server: &fakeServer{}, login: "clerk", reason: "DatabaseGone"},

@@ -59,7 +59,7 @@ func (r *reconciler) retire(ctx context.Context, p *scope, server server) (done 
 	if err := server.Retire(ctx, desiredDatabase(p.db, p.login)); err != nil {
 		return false, r.block(p, err, messageRetirementBlocked.With(of.Previous, advised(err)))
 	}
-	if known := p.db.Status.Credentials; known != nil && known.FormerUsername == of.Previous {
+	if known := p.db.Status.Credentials; known != nil && known.PreviousUsername == of.Previous {
 		r.event(p, corev1.EventTypeNormal, messageRetired.Note(of.Previous))
 	}
 	of.Previous = ""

@@ -65,7 +65,7 @@ func TestRotationChangesNothingWithOutdatedCache(t *testing.T) {
 		"another process has rotated": {server: current(), change: func(f *fixture) {
 			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk-login1"))
 		}},
-		"another process has rotated, and the former login is due": {server: formerWorks(), change: func(f *fixture) {
+		"another process has rotated, and the previous login is due": {server: previousWorks(), change: func(f *fixture) {
 			f.Store(aged(f.secret(), f.Clock.Now(), time.Hour, time.Minute, "clerk-login1"))
 		}},
 		"another process has rotated, and the login was retired": {server: &fakeServer{

@@ -42,10 +42,10 @@ func aged(s *corev1.Secret, now time.Time, created, rotated time.Duration, login
 	return s
 }
 
-// formerWorks returns a server on which the previous login works.
-func formerWorks() *fakeServer {
+// previousWorks returns a server on which the previous login works.
+func previousWorks() *fakeServer {
 	s := current()
-	s.found.Former = "clerk"
+	s.found.Previous = "clerk"
 	return s
 }
 
@@ -63,7 +63,7 @@ func TestRotationTakesTurns(t *testing.T) {
 	controllertest.Equal(t, "status before a rotation", nil, f.Object().Status.Credentials)
 	first := f.secret()
 	for i, login := range []string{"clerk-login1", "clerk-login2", "clerk-login1"} {
-		former, before := string(f.secret().Data["username"]), f.secret()
+		previous, before := string(f.secret().Data["username"]), f.secret()
 		f.Change(requested(strings.Repeat("x", i*1000+1)))
 		f.server.calls = nil
 		r := f.Reconcile()
@@ -82,7 +82,7 @@ func TestRotationTakesTurns(t *testing.T) {
 			t.Error("the password is not new")
 		}
 		status := v1alpha1.CredentialsStatus{
-			Username: login, LastRotationTime: &metav1.Time{Time: now}, FormerUsername: former,
+			Username: login, LastRotationTime: &metav1.Time{Time: now}, PreviousUsername: previous,
 			WaitingFor: "the end of the grace period at " + now.Add(10*time.Minute).UTC().Format(time.RFC3339),
 		}
 		f.statusIs(status)
@@ -93,7 +93,7 @@ func TestRotationTakesTurns(t *testing.T) {
 		f.Clock.Step(10 * time.Minute)
 		f.users = []string{"App web"}
 		r = f.Reconcile()
-		controllertest.Equal(t, "result while an App uses the former login", controller.Result{
+		controllertest.Equal(t, "result while an App uses the previous login", controller.Result{
 			RequeueAfter: 5 * time.Second,
 		}, r.Result)
 		status.WaitingFor = "App web"
@@ -103,8 +103,8 @@ func TestRotationTakesTurns(t *testing.T) {
 		f.server.calls, f.users = nil, nil
 		r = f.Reconcile()
 		controllertest.Equal(t, "calls", []string{"exists", "retire beside " + login, "close"}, f.server.calls)
-		controllertest.Equal(t, "events", []string{"Normal FormerLoginRetired"}, reasons(r.Events))
-		status.FormerUsername, status.WaitingFor = "", ""
+		controllertest.Equal(t, "events", []string{"Normal PreviousLoginRetired"}, reasons(r.Events))
+		status.PreviousUsername, status.WaitingFor = "", ""
 		f.statusIs(status)
 
 		f.server.calls = nil
@@ -144,14 +144,14 @@ func TestStepsOfRotation(t *testing.T) {
 		users            []string
 		calls            []string
 		waitingFor       string // a part of status.credentials.waitingFor
-		former           string
+		previous         string
 		events           []string
 		requeueAfter     time.Duration // 0 for a periodic check
 	}{
 		"an old object rotates by the age of its Secret": {
 			db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: day + time.Second, calls: []string{
 				"rotate to clerk-login1",
-			}, former: "clerk",
+			}, previous: "clerk",
 			waitingFor: "the end of the grace period", events: []string{"Normal CredentialsRotated"},
 		},
 		"the next rotation is scheduled when it is near": {
@@ -162,22 +162,22 @@ func TestStepsOfRotation(t *testing.T) {
 			db: []func(*v1alpha1.ExternalDatabase){everyDay}, created: 2 * day, rotated: time.Hour,
 		},
 		"the end of the grace period is scheduled": {
-			created: day, rotated: 8 * time.Minute, login: "clerk-login1", server: formerWorks(),
-			waitingFor: "the end of the grace period", former: "clerk", requeueAfter: 2 * time.Minute},
+			created: day, rotated: 8 * time.Minute, login: "clerk-login1", server: previousWorks(),
+			waitingFor: "the end of the grace period", previous: "clerk", requeueAfter: 2 * time.Minute},
 		"users are checked after 5s at first": {
-			created: day, rotated: 10*time.Minute + 10*time.Second, login: "clerk-login1", server: formerWorks(),
-			users: []string{"App a", "App b"}, waitingFor: "App a, App b", former: "clerk", requeueAfter: 5 * time.Second},
+			created: day, rotated: 10*time.Minute + 10*time.Second, login: "clerk-login1", server: previousWorks(),
+			users: []string{"App a", "App b"}, waitingFor: "App a, App b", previous: "clerk", requeueAfter: 5 * time.Second},
 		"users are checked seldom after a long time": {
-			created: day, rotated: 40 * time.Minute, login: "clerk-login1", server: formerWorks(), users: []string{
+			created: day, rotated: 40 * time.Minute, login: "clerk-login1", server: previousWorks(), users: []string{
 				"App a",
-			}, waitingFor: "App a", former: "clerk", requeueAfter: 3 * time.Minute},
+			}, waitingFor: "App a", previous: "clerk", requeueAfter: 3 * time.Minute},
 		"a rotation that was interrupted before the Secret changed begins again": {
-			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: formerWorks(),
+			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, server: previousWorks(),
 			calls:      []string{"retire beside clerk", "rotate to clerk-login1"},
-			waitingFor: "the end of the grace period", former: "clerk", events: []string{"Normal CredentialsRotated"},
+			waitingFor: "the end of the grace period", previous: "clerk", events: []string{"Normal CredentialsRotated"},
 		},
-		"a former login that can log in again retires again": {
-			created: day, rotated: time.Hour, login: "clerk-login1", server: formerWorks(), calls: []string{
+		"a previous login that can log in again retires again": {
+			created: day, rotated: time.Hour, login: "clerk-login1", server: previousWorks(), calls: []string{
 				"retire beside clerk-login1",
 			},
 		},
@@ -206,8 +206,8 @@ func TestStepsOfRotation(t *testing.T) {
 		},
 		"a previous login that only a superuser may change does not retire": {
 			created: day, rotated: time.Hour, login: "clerk-login1",
-			server: &fakeServer{found: formerWorks().found, retired: protected},
-			calls:  []string{"retire beside clerk-login1"}, former: "clerk",
+			server: &fakeServer{found: previousWorks().found, retired: protected},
+			calls:  []string{"retire beside clerk-login1"}, previous: "clerk",
 			waitingFor: "cannot be retired: " + advice + ". The next rotation", events: []string{"Warning RotationBlocked"},
 			requeueAfter: 5 * time.Minute,
 		},
@@ -219,12 +219,12 @@ func TestStepsOfRotation(t *testing.T) {
 				"Warning RotationBlocked",
 			}, requeueAfter: 30 * time.Second,
 		},
-		"a former login that does not retire blocks the next rotation": {
+		"a previous login that does not retire blocks the next rotation": {
 			db: []func(*v1alpha1.ExternalDatabase){requested("1")}, created: day, rotated: time.Hour, login: "clerk-login1",
 			server: &fakeServer{
-				found: formerWorks().found, retired: postgresql.NewError(postgresql.Away, "sessions have not ended"),
+				found: previousWorks().found, retired: postgresql.NewError(postgresql.Away, "sessions have not ended"),
 			},
-			calls: []string{"retire beside clerk-login1"}, waitingFor: "sessions have not ended", former: "clerk",
+			calls: []string{"retire beside clerk-login1"}, waitingFor: "sessions have not ended", previous: "clerk",
 			events: []string{"Warning RotationBlocked"}, requeueAfter: 30 * time.Second,
 		},
 	} {
@@ -246,7 +246,7 @@ func TestStepsOfRotation(t *testing.T) {
 			controllertest.Equal(t, "Ready", metav1.ConditionTrue, f.ready().Status)
 			status := f.Object().Status.Credentials
 			if status == nil || !strings.Contains(status.WaitingFor, c.waitingFor) ||
-				(status.WaitingFor == "") != (c.waitingFor == "") || status.FormerUsername != c.former {
+				(status.WaitingFor == "") != (c.waitingFor == "") || status.PreviousUsername != c.previous {
 				t.Errorf("status.credentials is %+v", status)
 			}
 			controllertest.Equal(t, "status has the time of the next rotation", f.Object().Spec.Credentials != nil,

@@ -94,11 +94,11 @@ func (r *reconciler) look(ctx context.Context, p *scope) ([]*component, error) {
 // listed returns a component of the spec. If the Platform is being deleted, all components that are not
 // Unmanaged are Removed.
 func listed(p *scope, k childKind, spec *v1alpha1.PlatformComponent) (*component, error) {
-	former := formerStatus(p.platform.Status.Components, k.Kind, spec.Name)
+	previous := previousStatus(p.platform.Status.Components, k.Kind, spec.Name)
 	c := &component{
 		kind: k, spec: spec, fact: fact{
 			name: string(spec.Name), listed: true, state: spec.ManagementState, needs: needsOf(spec),
-			announced: former.Name != "", task: spec.At != nil,
+			announced: previous.Name != "", task: spec.At != nil,
 		},
 	}
 	if c.state == "" {
@@ -114,13 +114,13 @@ func listed(p *scope, k childKind, spec *v1alpha1.PlatformComponent) (*component
 	c.observe(p, child)
 	if child != nil {
 		c.had = recordedNeeds(child)
-		c.noted = isNoted(former.Runs, child)
+		c.noted = isNoted(previous.Runs, child)
 	}
 	return c, nil
 }
 
-// formerStatus returns the status of a component in a list, or an empty one.
-func formerStatus(
+// previousStatus returns the status of a component in a list, or an empty one.
+func previousStatus(
 	all []v1alpha1.PlatformComponentStatus, kind string, name v1alpha1.ComponentName,
 ) v1alpha1.PlatformComponentStatus {
 	i := slices.IndexFunc(all, func(s v1alpha1.PlatformComponentStatus) bool { return s.Name == name && s.Kind == kind })

@@ -81,7 +81,7 @@ func (f fixture) message(name v1alpha1.ComponentName) string {
 // runs returns the runs of the component job in the status.
 func (f fixture) runs() (runs []string) {
 	f.T.Helper()
-	for _, run := range formerStatus(f.Object().Status.Components, "At", "job").Runs {
+	for _, run := range previousStatus(f.Object().Status.Components, "At", "job").Runs {
 		runs = append(runs, fmt.Sprint(run.Image, " ", run.Succeeded, " ", run.Reason, " ", ptr.Deref(run.ExitCode, -1)))
 	}
 	return runs
@@ -105,9 +105,9 @@ func TestReleaseRollsAppAfterMigrationSucceeded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newRelease(t, first)
-			former := f.job().UID
+			previous := f.job().UID
 			containsInOrder(t, f.settle(), deleteJob, createJob)
-			if job := f.job(); job.UID == former || job.Spec.Image != "new" {
+			if job := f.job(); job.UID == previous || job.Spec.Image != "new" {
 				t.Errorf("the At is %s with image %q", job.UID, job.Spec.Image)
 			}
 			controllertest.Equal(t, "image of the dependent", "web:1", f.app("web").Spec.Image)
@@ -152,7 +152,7 @@ func TestFailedMigrationLeavesAppAsItIsUntilItIsCorrected(t *testing.T) {
 
 // withRuns adds the stored runs to the expected status of a component.
 func withRuns(f fixture, want v1alpha1.PlatformComponentStatus) v1alpha1.PlatformComponentStatus {
-	want.Runs = formerStatus(f.Object().Status.Components, want.Kind, want.Name).Runs
+	want.Runs = previousStatus(f.Object().Status.Components, want.Kind, want.Name).Runs
 	return want
 }
 

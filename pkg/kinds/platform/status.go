@@ -115,12 +115,12 @@ func setRejected(platform *v1alpha1.Platform, all []*component) {
 
 func setComponents(platform *v1alpha1.Platform, all []*component) {
 	s := &platform.Status
-	former := s.Components
+	previous := s.Components
 	s.ManagedComponents, s.ReadyComponents, s.Components = 0, 0, nil
 	for _, c := range all {
 		said := componentStatus(c, all)
 		if c.listed {
-			said.Runs = runsOf(c, formerStatus(former, said.Kind, said.Name))
+			said.Runs = runsOf(c, previousStatus(previous, said.Kind, said.Name))
 		}
 		s.Components = append(s.Components, said)
 		if said.ManagementState != v1alpha1.Managed {

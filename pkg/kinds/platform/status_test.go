@@ -167,7 +167,7 @@ func TestFinalizeReleasesUnmanagedChildMissingFromCache(t *testing.T) {
 func TestComponentWaitsWhileManyPreviousChildrenAreLeft(t *testing.T) {
 	f := newFixture(t, example(app("web")), namespace())
 	for i := range maxLeft + 1 {
-		f.addChild(app(fmt.Sprintf("former-%d", i)), ready)
+		f.addChild(app(fmt.Sprintf("previous-%d", i)), ready)
 	}
 	f.Reconcile()
 	web := f.Object().Status.Components[0]

@@ -149,14 +149,14 @@ func isNoted(runs []v1alpha1.PlatformTaskRun, at controller.Object) bool {
 	return slices.ContainsFunc(runs, func(run v1alpha1.PlatformTaskRun) bool { return run.UID == at.GetUID() })
 }
 
-// runsOf returns the runs of a component, newest first. former is the previous status of the component. A run is added
-// when the child becomes Done, or is about to be replaced.
-func runsOf(c *component, former v1alpha1.PlatformComponentStatus) []v1alpha1.PlatformTaskRun {
+// runsOf returns the runs of a component, newest first. previous is the previous status of the component. A run is
+// added when the child becomes Done, or is about to be replaced.
+func runsOf(c *component, previous v1alpha1.PlatformComponentStatus) []v1alpha1.PlatformTaskRun {
 	at, ok := c.child.(*cnatv1.At)
-	if !ok || !c.ours || c.state != v1alpha1.Managed || at.Status.Phase != cnatv1.AtDone || isNoted(former.Runs, at) {
-		return former.Runs
+	if !ok || !c.ours || c.state != v1alpha1.Managed || at.Status.Phase != cnatv1.AtDone || isNoted(previous.Runs, at) {
+		return previous.Runs
 	}
-	runs := append([]v1alpha1.PlatformTaskRun{runOf(at)}, former.Runs...)
+	runs := append([]v1alpha1.PlatformTaskRun{runOf(at)}, previous.Runs...)
 	return runs[:min(len(runs), maxRuns)]
 }
 

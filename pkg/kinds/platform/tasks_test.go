@@ -256,38 +256,38 @@ func TestRunsOf(t *testing.T) {
 		return all
 	}
 	for name, c := range map[string]struct {
-		former v1alpha1.PlatformComponentStatus
-		change func(*component)
-		want   []string
+		previous v1alpha1.PlatformComponentStatus
+		change   func(*component)
+		want     []string
 	}{
 		"a task that has become Done is added": {
-			former: v1alpha1.PlatformComponentStatus{Phase: "Running"}, want: []string{"new"},
+			previous: v1alpha1.PlatformComponentStatus{Phase: "Running"}, want: []string{"new"},
 		},
 		"the fourth run replaces the oldest": {
-			former: v1alpha1.PlatformComponentStatus{Phase: "Running", Runs: three}, want: []string{"new", "old-c", "old-b"},
+			previous: v1alpha1.PlatformComponentStatus{Phase: "Running", Runs: three}, want: []string{"new", "old-c", "old-b"},
 		},
 		"a run is added once": {
-			former: v1alpha1.PlatformComponentStatus{Runs: []v1alpha1.PlatformTaskRun{{UID: "new"}}}, want: []string{"new"},
+			previous: v1alpha1.PlatformComponentStatus{Runs: []v1alpha1.PlatformTaskRun{{UID: "new"}}}, want: []string{"new"},
 		},
 		"the runs stay while there is no child": {
-			former: v1alpha1.PlatformComponentStatus{Runs: three[2:]}, change: func(c *component) { c.child = nil },
+			previous: v1alpha1.PlatformComponentStatus{Runs: three[2:]}, change: func(c *component) { c.child = nil },
 			want: []string{"old-a"},
 		},
 		"an At of a user is not added": {
-			former: v1alpha1.PlatformComponentStatus{}, change: func(c *component) { c.ours = false },
+			previous: v1alpha1.PlatformComponentStatus{}, change: func(c *component) { c.ours = false },
 		},
 		"the At of an Unmanaged component is not added": {
-			former: v1alpha1.PlatformComponentStatus{}, change: func(c *component) { c.state = v1alpha1.Unmanaged },
+			previous: v1alpha1.PlatformComponentStatus{}, change: func(c *component) { c.state = v1alpha1.Unmanaged },
 		},
 		"a task that runs is not added": {
-			former: v1alpha1.PlatformComponentStatus{}, change: func(c *component) {
+			previous: v1alpha1.PlatformComponentStatus{}, change: func(c *component) {
 				at := done.DeepCopy()
 				startedAt(at)
 				c.child = at
 			},
 		},
 		"a child of another kind has no runs": {
-			former: v1alpha1.PlatformComponentStatus{}, change: func(c *component) { c.child = &v1alpha1.App{} },
+			previous: v1alpha1.PlatformComponentStatus{}, change: func(c *component) { c.child = &v1alpha1.App{} },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestRunsOf(t *testing.T) {
 			if c.change != nil {
 				c.change(of)
 			}
-			controllertest.Equal(t, "runs", c.want, uids(runsOf(of, c.former)))
+			controllertest.Equal(t, "runs", c.want, uids(runsOf(of, c.previous)))
 		})
 	}
 	got := runOf(done)

@@ -49,11 +49,11 @@ type CredentialsStatus struct {
 	// +optional
 	NextRotationTime *metav1.Time `json:"nextRotationTime,omitempty"`
 
-	// formerUsername is the login that clients used before the last rotation, while it can still log in.
+	// previousUsername is the login that clients used before the last rotation, while it can still log in.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	FormerUsername string `json:"formerUsername,omitempty"`
+	PreviousUsername string `json:"previousUsername,omitempty"`
 
 	// waitingFor says what an unfinished rotation waits for, for example the grace period, or an App whose Pods use the
 	// previous login. It is empty if no rotation is unfinished.

@@ -139,7 +139,7 @@ func (r *Rotation) Status(spec *v1alpha1.CredentialsSpec, owner, login string) *
 	if spec == nil && r.Record.Rotated.IsZero() && r.WaitingFor == "" && login == owner {
 		return nil
 	}
-	status := &v1alpha1.CredentialsStatus{Username: login, FormerUsername: r.Previous, WaitingFor: r.WaitingFor}
+	status := &v1alpha1.CredentialsStatus{Username: login, PreviousUsername: r.Previous, WaitingFor: r.WaitingFor}
 	if !r.Record.Rotated.IsZero() {
 		status.LastRotationTime = &metav1.Time{Time: r.Record.Rotated}
 	}

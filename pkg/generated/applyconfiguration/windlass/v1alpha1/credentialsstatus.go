@@ -18,8 +18,8 @@ type CredentialsStatusApplyConfiguration struct {
 	LastRotationTime *v1.Time `json:"lastRotationTime,omitempty"`
 	// nextRotationTime is when the next rotation is due. It is set if the spec has rotateEvery.
 	NextRotationTime *v1.Time `json:"nextRotationTime,omitempty"`
-	// formerUsername is the login that clients used before the last rotation, while it can still log in.
-	FormerUsername *string `json:"formerUsername,omitempty"`
+	// previousUsername is the login that clients used before the last rotation, while it can still log in.
+	PreviousUsername *string `json:"previousUsername,omitempty"`
 	// waitingFor says what an unfinished rotation waits for, for example the grace period, or an App whose Pods use the
 	// previous login. It is empty if no rotation is unfinished.
 	WaitingFor *string `json:"waitingFor,omitempty"`
@@ -55,11 +55,11 @@ func (b *CredentialsStatusApplyConfiguration) WithNextRotationTime(value v1.Time
 	return b
 }
 
-// WithFormerUsername sets the FormerUsername field in the declarative configuration to the given value
+// WithPreviousUsername sets the PreviousUsername field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the FormerUsername field is set to the value of the last call.
-func (b *CredentialsStatusApplyConfiguration) WithFormerUsername(value string) *CredentialsStatusApplyConfiguration {
-	b.FormerUsername = &value
+// If called multiple times, the PreviousUsername field is set to the value of the last call.
+func (b *CredentialsStatusApplyConfiguration) WithPreviousUsername(value string) *CredentialsStatusApplyConfiguration {
+	b.PreviousUsername = &value
 	return b
 }
 
