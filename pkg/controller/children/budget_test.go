@@ -21,8 +21,8 @@ type onlyShip struct{ ship *ship }
 
 func (o onlyShip) Get(string) (*ship, error) { return o.ship, nil }
 
-// TestFailedWriteCountsAgainstWriteBudget reconciles a ship while each write of its child fails with a conflict, so that
-// no status is written.
+// TestFailedWriteCountsAgainstWriteBudget reconciles a ship while each write of its child fails with a conflict, so
+// that no status is written.
 func TestFailedWriteCountsAgainstWriteBudget(t *testing.T) {
 	for verb, c := range map[string]struct{ exists, desired bool }{
 		"create": {false, true}, "patch": {true, true}, "delete": {true, false},
