@@ -137,7 +137,7 @@ test-integration: postgresql build example bin/kubernetes bin/gotestsum bin/prom
 .PHONY: test-neighbours
 test-neighbours: postgresql build bin/kubernetes bin/gotestsum ## Run GitOps tools, policies, autoscalers, a drain and a restore beside the operator.
 	@$(STEP) "neighbours" $(PIPE) 'cd test/neighbours && $(CURDIR)/bin/gotestsum --format standard-verbose -- \
-		-race -vet=off -count=1 -tags integration -timeout $(INTEGRATION_TIMEOUT) ./... $(hide_steps)'
+		-race -vet=off -count=1 -parallel 8 -tags integration -timeout $(INTEGRATION_TIMEOUT) ./... $(hide_steps)'
 
 .PHONY: test-one
 test-one: postgresql build example bin/kubernetes bin/prometheus ## Run some tests of one suite: make test-one SUITE=security RUN=TestName.
