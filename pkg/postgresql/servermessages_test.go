@@ -122,7 +122,7 @@ func TestErrorSaysWhatDependsOnRole(t *testing.T) {
 func TestLongServerResponseIsLimited(t *testing.T) {
 	for name, script := range map[string]postgres.Script{
 		"in one message":           postgres.Rejects("28000", strings.Repeat("x", 4<<20)),
-		"in one that is not long":  postgres.Rejects("28000", strings.Repeat("x\n", 9<<10)),
+		"in many short lines":      postgres.Rejects("28000", strings.Repeat("x\n", 9<<10)),
 		"in rows without an end":   postgres.Flood(),
 		"with a code of its own":   postgres.Rejects(strings.Repeat("8", 9<<10), "no"),
 		"in bytes without meaning": postgres.Says("N" + strings.Repeat("\xff", 1<<20)),

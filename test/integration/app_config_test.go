@@ -41,7 +41,7 @@ func TestPreviousFilesOfAppStayUntilNoReplicaSetNamesThem(t *testing.T) {
 	}
 	change("2")
 	if got, err := files(t.Context()); err != nil || !slices.Equal(got, []string{"1", "2"}) {
-		t.Errorf("after a release, the App has the files %q (%v), want those of both releases", got, err)
+		t.Errorf("the App has the files %q (%v), want the files of both releases", got, err)
 	}
 	_, err := shared.Kubectl(t.Context(), "", "patch", "deployment", "shop", "-n", namespace, "-p",
 		`{"spec":{"revisionHistoryLimit":0}}`)

@@ -48,7 +48,8 @@ type Declaration[S Scope, C Object] struct {
 	Needs []string
 	// When reports whether the child is desired. Nil means always.
 	When func(s S) bool
-	// Desired returns the child without name and namespace. It is called only if the child is desired.
+	// Desired returns the child without name and namespace. It is called only if the child is desired. The data of an
+	// immutable ConfigMap is only set when the child is created.
 	Desired func(s S) C
 	// Initially, if it is set, changes the object that Desired returned, before the child is created.
 	Initially func(s S, desired C)

@@ -120,7 +120,7 @@ func inactive(
 }
 
 // autoscalerNote returns a note that other, a HorizontalPodAutoscaler of somebody else, sets the number of Pods. other
-// is not nil. The note of an App that a Platform owns has no advice, because the Platform reverts the spec of the App.
+// is not nil. The note has no advice if the App has an owner, such as a Platform, which reverts the spec of the App.
 func autoscalerNote(app *v1alpha1.App, other *autoscalingv2.HorizontalPodAutoscaler) controller.Note {
 	if metav1.GetControllerOfNoCopy(app) != nil {
 		return messageAutoscaler.Note(other.Name, app.Name, "")
