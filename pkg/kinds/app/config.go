@@ -95,9 +95,9 @@ const previousRecheck = time.Hour
 // defaultHistory is the default of spec.revisionHistoryLimit of a Deployment.
 const defaultHistory = 10
 
-// deletePrevious deletes the ConfigMaps with previous files of an App, except those that the Deployment, a ReplicaSet or
-// a Pod of the App names. To save requests, it deletes nothing while the App has at most as many of these ConfigMaps as
-// the Deployment keeps previous ReplicaSets.
+// deletePrevious deletes the ConfigMaps with previous files of an App, except those that the Deployment, a ReplicaSet
+// or a Pod of the App names. To save requests, it deletes nothing while the App has at most as many of these ConfigMaps
+// as the Deployment keeps previous ReplicaSets.
 func (c *configMaps) deletePrevious(ctx context.Context, p *scope) error {
 	history, previous := int32(defaultHistory), c.previousOf(p.app)
 	d := p.observed.deployment
@@ -139,9 +139,9 @@ func (c *configMaps) previousOf(app *v1alpha1.App) (names []string) {
 	return names
 }
 
-// named returns the names of the ConfigMaps that the Pods of an App mount, and that new Pods of its Deployment or of its
-// ReplicaSets would mount. d is the Deployment, or nil. named lists only Pods without a ReplicaSet, such as the Pod of
-// beforeRollout.
+// named returns the names of the ConfigMaps that the Pods of an App mount, and that new Pods of its Deployment or of
+// its ReplicaSets would mount. d is the Deployment, or nil. named lists only Pods without a ReplicaSet, such as the Pod
+// of beforeRollout.
 func (c *configMaps) named(ctx context.Context, app *v1alpha1.App, d *appsv1.Deployment) (sets.Set[string], error) {
 	names := sets.New[string]()
 	add := func(pod *corev1.PodSpec) {
