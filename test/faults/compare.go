@@ -114,12 +114,14 @@ const maxReconciles = 3
 func (ref reference) compare(o outcome, p plan) []string {
 	problems := slices.Clone(o.violations)
 	ref.masked = maps.Clone(ref.masked)
+	previous := ref.previousConfigMaps(o, p)
 	maps.Copy(ref.masked, ref.exemptObjects(p))
+	maps.Copy(ref.masked, previous)
 	want, got := ref.applyMask(ref.final), ref.applyMask(o.final)
 	if diff := cmp.Diff(want, got); diff != "" {
 		problems = append(problems, "the final state differs (-reference +plan):\n"+diff)
 	}
-	allowance := ref.allowance(p)
+	allowance := ref.allowance(p, previous)
 	problems = append(problems, compareCounts("created", ref.created, o.created, allowance)...)
 	problems = append(problems, compareCounts("deleted", ref.deleted, o.deleted, allowance)...)
 	problems = append(problems, compareCounts("given a password", ref.passwords, o.passwords, allowance)...)

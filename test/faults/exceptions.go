@@ -31,6 +31,24 @@ func (ref reference) isMounted(config string) bool {
 	return false
 }
 
+// previousConfigMaps returns the ConfigMaps with files that the App of a Platform had between a change by a user and the
+// correction by the operator. Whether the App is reconciled in between depends on timing.
+func (ref reference) previousConfigMaps(o outcome, p plan) map[string]bool {
+	all := map[string]bool{}
+	for name, object := range o.final {
+		if strings.HasPrefix(p.affectedObject(), "apps/") && ref.final[name] == nil && isImmutable(object) {
+			all[name] = true
+		}
+	}
+	return all
+}
+
+// isImmutable reports whether an object is an immutable ConfigMap or Secret.
+func isImmutable(object any) bool {
+	fields, _ := object.(map[string]any)
+	return fields["immutable"] == true
+}
+
 // exemptObjects returns the objects and fields whose final state may differ from the reference: either the operator
 // deliberately does not undo the fault, or the fault hides how a command ended. For example, users may delete or change
 // the Pod of a command that has ended, like the Pod of a finished Job.
@@ -73,9 +91,10 @@ func (ref reference) exemptObjects(p plan) map[string]bool {
 
 // allowance returns a function that returns how far a count of an object may be below or above the reference run. An
 // object that the fault deletes is created again, with its children. An object that is deleted before a process
-// observes it may never get children.
-func (ref reference) allowance(p plan) func(name string) (fewer, more int) {
+// observes it may never get children. The objects in previous may be created.
+func (ref reference) allowance(p plan, previous map[string]bool) func(name string) (fewer, more int) {
 	affected := ref.dependents(p.affectedObject())
+	maps.Copy(affected, previous)
 	if set, ok := strings.CutPrefix(p.affectedObject(), "statefulsets/"); ok {
 		affected["pods/"+set+"-0"] = true // the final state may lack this Pod, because the scenario deletes the Database
 	}

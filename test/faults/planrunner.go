@@ -129,8 +129,7 @@ func (r *planRunner) compareFresh(t *testing.T, s *scenario, ref reference) []st
 	// The operator never removes extensions, a Platform keeps the results of the commands of a Removed component, and an
 	// App keeps ConfigMaps with previous files.
 	kept := cmpopts.IgnoreMapEntries(func(name string, value any) bool {
-		config, _ := value.(map[string]any)
-		previous := config["immutable"] == true && o.final[name] == nil
+		previous := o.final[name] == nil && isImmutable(value)
 		return strings.HasPrefix(name, "sql/extension/") || name == "runs" || previous
 	})
 	if diff := cmp.Diff(ref.applyMask(o.final), ref.final, kept); diff != "" {
