@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -34,10 +35,14 @@ func update[T controller.Object](t *testing.T, objects client[T], name string, c
 // object. what describes the wanted state in the message of a failure.
 func with[T controller.Object](t *testing.T, objects client[T], name, what string, wanted func(T) bool) (object T) {
 	t.Helper()
-	Eventually(t, name+" to be "+what, func(ctx context.Context) (_ bool, err error) {
+	err := Await(t.Context(), func(ctx context.Context) (_ bool, err error) {
 		object, err = objects.Get(ctx, name, metav1.GetOptions{})
 		return err == nil && *object.StatusObservedGeneration() == object.GetGeneration() && wanted(object), err
 	})
+	if err != nil {
+		last, _ := json.Marshal(object)
+		t.Fatalf("waiting for %s to be %s: %v; the last object: %s", name, what, err, last)
+	}
 	return object
 }
 
