@@ -31,8 +31,8 @@ func (ref reference) isMounted(config string) bool {
 	return false
 }
 
-// previousConfigMaps returns the ConfigMaps with files that the App of a Platform had between a change by a user and the
-// correction by the operator. Whether the App is reconciled in between depends on timing.
+// previousConfigMaps returns the ConfigMaps with files that the App of a Platform had between a change by a user and
+// the correction by the operator. Whether the App is reconciled in between depends on timing.
 func (ref reference) previousConfigMaps(o outcome, p plan) map[string]bool {
 	all := map[string]bool{}
 	for name, object := range o.final {
