@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -50,6 +51,13 @@ func EverythingOfApp() v1alpha1.AppSpec {
 		DatabaseRef:        &v1alpha1.DatabaseReference{Kind: "Database", Name: "shop"},
 		ServiceAccountName: "shop",
 		ImagePullSecrets:   []corev1.LocalObjectReference{{Name: "registry"}},
+		PodTemplate: &v1alpha1.PodTemplate{
+			Metadata: v1alpha1.PodTemplateMetadata{
+				Labels: map[string]string{"team": "shop"}, Annotations: map[string]string{"example.com/scrape": "true"},
+			},
+			Spec: &runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"app","workingDir":"/shop"}],` +
+				`"terminationGracePeriodSeconds":60,"tolerations":[{"key":"batch","operator":"Exists"}]}`)},
+		},
 		BeforeRollout: &v1alpha1.AppBeforeRollout{
 			Command: []string{"/migrate"}, Args: []string{"--wait"}, Image: "migrations:1",
 		},

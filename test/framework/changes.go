@@ -65,6 +65,15 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 		func(s *v1alpha1.AppSpec) { s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "else"}} },
 		func(s *v1alpha1.AppSpec) { s.ImagePullSecrets = nil },
 	},
+	"podTemplate": {
+		func(s *v1alpha1.AppSpec) {
+			s.PodTemplate.Metadata = v1alpha1.PodTemplateMetadata{}
+			s.PodTemplate.Spec.Raw = []byte(`{"containers":[{"name":"app","readinessProbe":{"periodSeconds":3}},` +
+				`{"name":"proxy","image":"proxy:1"}],"securityContext":{"runAsUser":1000},"hostname":null}`)
+		},
+		func(s *v1alpha1.AppSpec) { s.PodTemplate.Spec = nil },
+		func(s *v1alpha1.AppSpec) { s.PodTemplate = nil },
+	},
 	"beforeRollout": {
 		func(s *v1alpha1.AppSpec) { s.BeforeRollout = &v1alpha1.AppBeforeRollout{Args: []string{"--fast"}} },
 		func(s *v1alpha1.AppSpec) { s.BeforeRollout = nil },

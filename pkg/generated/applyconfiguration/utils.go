@@ -90,6 +90,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.PlatformStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("PlatformTaskRun"):
 		return &applyconfigurationwindlassv1alpha1.PlatformTaskRunApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("PodTemplate"):
+		return &applyconfigurationwindlassv1alpha1.PodTemplateApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("PodTemplateMetadata"):
+		return &applyconfigurationwindlassv1alpha1.PodTemplateMetadataApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("SecretBinding"):
 		return &applyconfigurationwindlassv1alpha1.SecretBindingApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("SecretReference"):

@@ -170,7 +170,7 @@ func (b *beforeRollout) settle(ctx context.Context, p *scope) error {
 // create creates the Pod, and returns its state.
 func (b *beforeRollout) create(ctx context.Context, p *scope, wanted runID) (runonce.State, error) {
 	state, err := b.commands.Create(ctx, p.app, wanted, func() (*corev1.Pod, error) {
-		return desiredRunPod(p.app, p.observed.contents, wanted), nil
+		return desiredRunPod(p.app, p.observed.template, wanted), nil
 	})
 	if last := (*runonce.Rejection)(nil); errors.As(err, &last) {
 		err = controller.Warn(pods.Rejected(runPodName(p.app), last.Err, "", last.After))

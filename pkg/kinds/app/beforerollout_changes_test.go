@@ -76,7 +76,7 @@ func TestBeforeRolloutDoesNotStartCommandOfPreviousSpec(t *testing.T) {
 
 func TestBeforeRolloutStoresForgedPodWithinLimits(t *testing.T) {
 	app := example(withMigration)
-	forged := desiredRunPod(app, nil, runID{strings.Repeat("t", 256), strings.Repeat("c", 240)})
+	forged := runPodOf(app, runID{strings.Repeat("t", 256), strings.Repeat("c", 240)})
 	forged.UID, forged.ResourceVersion, forged.Spec.SchedulingGates = "forged", "3", nil
 	f := newFixture(t, app, forged)
 	f.Reconcile()

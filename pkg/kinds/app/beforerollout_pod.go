@@ -40,13 +40,15 @@ func runIDIn(pod *corev1.Pod) runID {
 // commandDigest returns a digest of spec.beforeRollout, which is not nil.
 func commandDigest(app *v1alpha1.App) string { return digestOfJSON(app.Spec.BeforeRollout) }
 
-// desiredRunPod returns the Pod that runs beforeRollout. Its spec is that of the App's Pods, except for the container's
-// name, image, command, ports, probe and preStop hook, and the grace period. It lacks the labels by which the Service
-// and the Deployment select the Pods of the App.
-func desiredRunPod(app *v1alpha1.App, used contents, wanted runID) *corev1.Pod {
-	template := desiredDeployment(app, used).Spec.Template.DeepCopy() // it may share memory with the App
+// desiredRunPod returns the Pod that runs beforeRollout. Its spec is the Pod template of the App without the containers
+// that spec.podTemplate adds, and except for the container's name, image, command, ports, probes and hooks, and the
+// grace period. It lacks the labels by which the Service and the Deployment select the Pods of the App.
+func desiredRunPod(app *v1alpha1.App, template *corev1.PodTemplateSpec, wanted runID) *corev1.Pod {
+	template = template.DeepCopy() // it may share memory with the App
+	template.Spec.Containers = []corev1.Container{*pods.Container(template, containerName)}
 	container := &template.Spec.Containers[0]
-	container.Name, container.Ports, container.ReadinessProbe = runContainer, nil, nil
+	container.Name, container.Ports = runContainer, nil
+	container.ReadinessProbe, container.LivenessProbe, container.StartupProbe = nil, nil, nil
 	container.Lifecycle, template.Spec.TerminationGracePeriodSeconds = nil, nil // the command serves no requests
 	container.Command, container.Args = app.Spec.BeforeRollout.Command, app.Spec.BeforeRollout.Args
 	container.Image, container.ImagePullPolicy = runImage(app), pods.PullPolicy(runImage(app))

@@ -77,7 +77,7 @@ func readsMissingSecret(app *v1alpha1.App) {
 
 func TestPodThatHasNotRunIsReleasedWhileTheAppWaits(t *testing.T) {
 	f := rolledOutFixture(t)
-	pod := desiredRunPod(f.Object(), nil, runID{"t", "c"})
+	pod := runPodOf(f.Object(), runID{"t", "c"})
 	pod.UID, pod.ResourceVersion = "gated", "3"
 	pod.DeletionTimestamp = &metav1.Time{Time: f.Clock.Now()}
 	f.Remove(f.runPod())
@@ -99,7 +99,7 @@ func TestPodOfDeletedAppIsReleased(t *testing.T) {
 
 func TestPodOfEarlierAppIsReleased(t *testing.T) {
 	earlier := example(withMigration, func(app *v1alpha1.App) { app.UID = "earlier" })
-	pod := desiredRunPod(earlier, nil, runID{"t", "c"})
+	pod := runPodOf(earlier, runID{"t", "c"})
 	pod.UID, pod.ResourceVersion = "pod", "3"
 	f := newFixture(t, example(), pod)
 	f.reconcile()

@@ -24,7 +24,7 @@ func (p *scope) wantedRun() *runID {
 	if p.app.Spec.BeforeRollout == nil {
 		return nil
 	}
-	digest := digestOfTemplate(&desiredDeployment(p.app, p.observed.contents).Spec.Template)
+	digest := digestOfTemplate(p.observed.template)
 	if mayRollOut(p.app, digest) || p.observed.deployment != nil && lastDigest(p.observed.deployment) == digest {
 		return nil
 	}

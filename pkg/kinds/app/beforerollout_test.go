@@ -328,7 +328,7 @@ func TestRunPodIsLikePodsOfApp(t *testing.T) {
 		app.Spec.ServiceAccountName, app.Spec.Command = "web", []string{"serve"}
 		app.Spec.Probe = &v1alpha1.AppProbe{Path: "/"}
 	})
-	template, pod := desiredDeployment(app, nil).Spec.Template.Spec, desiredRunPod(app, nil, runID{"t", "c"})
+	template, pod := deploymentWith(app, nil).Spec.Template.Spec, runPodOf(app, runID{"t", "c"})
 	its, ours := template.Containers[0], pod.Spec.Containers[0]
 	controllertest.Equal(t, "environment", its.Env, ours.Env)
 	controllertest.Equal(t, "mounts", its.VolumeMounts, ours.VolumeMounts)

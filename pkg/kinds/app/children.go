@@ -71,7 +71,7 @@ func deploymentOf(c kinds.Cluster) children.Child[*scope] {
 		Needs:    []string{nameConfigMap},
 		Hold:     func(p *scope) bool { return p.hold != nil && p.hold.template == nil },
 		Desired: func(p *scope) *appsv1.Deployment {
-			desired := desiredDeployment(p.app, p.observed.contents)
+			desired := desiredDeployment(p.app, p.observed.template, p.observed.contents)
 			if p.observed.autoscaler != nil {
 				desired.Spec.Replicas = nil
 			}

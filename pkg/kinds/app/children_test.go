@@ -67,7 +67,7 @@ func TestIngressKeepsClassAfterRejectedMerges(t *testing.T) {
 
 // TestAppWithoutDeploymentHasNoAutoscaler checks that no autoscaler scales the Deployment of somebody else.
 func TestAppWithoutDeploymentHasNoAutoscaler(t *testing.T) {
-	foreign := desiredDeployment(example(), nil)
+	foreign := deploymentWith(example(), nil)
 	foreign.Namespace, foreign.Name, foreign.UID, foreign.ResourceVersion = "default", "web", "foreign", "7"
 	foreign.Labels[controller.ManagedByLabel] = controller.ManagedByWindlass // so that it is in the cache
 	app := example(withAllChildren, func(app *v1alpha1.App) { app.Spec.Config = nil })

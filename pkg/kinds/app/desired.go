@@ -53,16 +53,16 @@ func metaOf(app *v1alpha1.App) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: labels}
 }
 
-// desiredDeployment returns the Deployment, whose Pods use the given contents of their inputs. It leaves replicas unset
-// if the App has an autoscaler.
-func desiredDeployment(app *v1alpha1.App, used contents) *appsv1.Deployment {
+// desiredDeployment returns the Deployment with a Pod template, whose Pods use the given contents of their inputs. It
+// leaves replicas unset if the App has an autoscaler.
+func desiredDeployment(app *v1alpha1.App, template *corev1.PodTemplateSpec, used contents) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metaOf(app),
 		Spec: appsv1.DeploymentSpec{
 			Replicas: app.Spec.Replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: selectorOf(app)},
 			Strategy: desiredStrategy(),
-			Template: corev1.PodTemplateSpec{Spec: desiredPod(app)}, // setOperatorFields sets its labels
+			Template: *template.DeepCopy(), // it may share memory with the App
 		},
 	}
 	if isAutoscaled(app) {
@@ -73,9 +73,7 @@ func desiredDeployment(app *v1alpha1.App, used contents) *appsv1.Deployment {
 	}
 	if len(used) > 0 {
 		d.Annotations = map[string]string{inputsAnnotation: used.String()}
-		d.Spec.Template.Annotations = map[string]string{inputsDigestAnnotation: used.digest()}
 	}
-	setOperatorFields(app, &d.Spec.Template)
 	return d
 }
 

@@ -49,7 +49,7 @@ func TestPullPolicyFollowsImage(t *testing.T) {
 	controllertest.Equal(t, "policy for web:latest", corev1.PullAlways, policy())
 
 	app := example(func(app *v1alpha1.App) { app.Spec.BeforeRollout = &v1alpha1.AppBeforeRollout{Image: "tool:latest"} })
-	pod := desiredRunPod(app, nil, runID{})
+	pod := runPodOf(app, runID{})
 	controllertest.Equal(t, "policy for the image of beforeRollout", corev1.PullAlways,
 		pod.Spec.Containers[0].ImagePullPolicy)
 }

@@ -139,3 +139,20 @@ func rolledOut(replicas int32) appsv1.DeploymentStatus {
 
 // secretReads returns the number of requests that read Secrets.
 func (f fixture) secretReads() int { return controllertest.Reads(f.Kube.Actions(), "secrets") }
+
+// templateOf returns the desired Pod template of an App with a valid podTemplate.
+func templateOf(app *v1alpha1.App, used contents) *corev1.PodTemplateSpec {
+	template, _ := desiredTemplate(app)
+	setDigests(app, template, used)
+	return template
+}
+
+// deploymentWith returns the desired Deployment of an App.
+func deploymentWith(app *v1alpha1.App, used contents) *appsv1.Deployment {
+	return desiredDeployment(app, templateOf(app, used), used)
+}
+
+// runPodOf returns the Pod that runs beforeRollout.
+func runPodOf(app *v1alpha1.App, wanted runID) *corev1.Pod {
+	return desiredRunPod(app, templateOf(app, nil), wanted)
+}

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 
 	"windlass.dev/windlass/pkg/controller"
 )
@@ -17,17 +18,19 @@ type observed struct {
 	deployment *appsv1.Deployment
 	// foreign reports whether the cached Deployment with the name of the App belongs to somebody else.
 	foreign bool
-	// unmet is an error if the Pods lack a Secret, a ConfigMap or a usable database, and nil otherwise. If unmet is set,
-	// contents and autoscaler are unset.
+	// unmet is an error if the Pods lack a Secret, a ConfigMap or a usable database, or if spec.podTemplate is invalid,
+	// and nil otherwise. If unmet is set, contents, template and autoscaler are unset.
 	unmet error
 	// contents has the contents of the inputs of the Pods.
 	contents contents
+	// template is the desired Pod template.
+	template *corev1.PodTemplateSpec
 	// autoscaler is the HorizontalPodAutoscaler of somebody else that sets the number of Pods, or nil.
 	autoscaler *autoscalingv2.HorizontalPodAutoscaler
 }
 
-// allowsRun reports whether beforeRollout may run: the Pods lack no object, and nobody else has a Deployment with the
-// name of the App.
+// allowsRun reports whether beforeRollout may run: the Pods lack no object, the Pod template is valid, and nobody else
+// has a Deployment with the name of the App.
 func (o *observed) allowsRun() bool { return o.unmet == nil && !o.foreign }
 
 // missingRecheck is how often an App is reconciled while an object that its spec names is missing, in case the event of
@@ -55,12 +58,18 @@ func (r *reconciler) observe(ctx context.Context, p *scope) (o observed, err err
 	if len(missing) > 0 {
 		o.unmet = controller.Join(o.unmet, messageMissing.Wait(missingRecheck, describe(missing)))
 	}
+	template, err := desiredTemplate(p.app)
+	if err != nil {
+		o.unmet = controller.Join(o.unmet, controller.Stalled(messagePodTemplate.Error(err), 0))
+	}
 	if o.unmet != nil {
 		return o, nil
 	}
 	if o.contents, err = r.inputs.read(ctx, p.app, found, last); err != nil {
 		return o, err
 	}
+	o.template = template
+	setDigests(p.app, o.template, o.contents)
 	o.autoscaler, err = r.findAutoscaler(ctx, p, o.deployment)
 	return o, err
 }

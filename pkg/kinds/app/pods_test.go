@@ -210,7 +210,7 @@ func TestReadyAppStaysReadyWhileContainerRestarts(t *testing.T) {
 
 func TestProblemsOfPodsOfNewestTemplateComeFirst(t *testing.T) {
 	app := example()
-	d := desiredDeployment(app, nil)
+	d := deploymentWith(app, nil)
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	pull := container(waits("ImagePullBackOff", ""), corev1.ContainerState{}, 0)
 	running := container(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.ContainerState{}, 0)
@@ -249,7 +249,7 @@ func TestManyFailingPodsCostFewWrites(t *testing.T) {
 }
 
 func TestPodsOfOthersBelongToNoApp(t *testing.T) {
-	d := desiredDeployment(example(), nil)
+	d := deploymentWith(example(), nil)
 	d.Namespace, d.Name = "default", "web"
 	for name, change := range map[string]func(*corev1.Pod){
 		"a Pod without an owner":               func(p *corev1.Pod) { p.OwnerReferences = nil },

@@ -56,7 +56,7 @@ func TestImageThatPolicyChangesIsWrittenOnce(t *testing.T) {
 // with the annotation of this template.
 func TestTemplateThatPolicyKeepsIsNotReportedAsReverted(t *testing.T) {
 	f := readyFixture(t)
-	previous := recorded(t, desiredDeployment(example(image("web:0")), nil))
+	previous := recorded(t, deploymentWith(example(image("web:0")), nil))
 	restore := strings.NewReplacer(`"web:1"`, `"web:0"`, // not in the record, whose quotes are escaped
 		`"`+f.Object().Status.TemplateDigest+`"`, `"`+previous.Spec.Template.Annotations[templateDigestAnnotation]+`"`)
 	f.Kube.PrependReactor("patch", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {

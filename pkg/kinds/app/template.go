@@ -12,11 +12,16 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
+	"windlass.dev/windlass/pkg/kinds/internal/podtemplate"
 )
 
 // templateDigestAnnotation has a digest of the Pod template without its operator fields. A Pod of the newest template
 // has the same value as the template of the Deployment.
 const templateDigestAnnotation = "windlass.dev/template-digest"
+
+// podTemplateAnnotation has a digest of spec.podTemplate. The digest of the template therefore changes with
+// spec.podTemplate, even if only operator fields change.
+const podTemplateAnnotation = "windlass.dev/pod-template"
 
 const (
 	// shutdownDelaySeconds is how long the container of a Pod that is being deleted serves requests before it gets the
@@ -26,17 +31,31 @@ const (
 	shutdownSeconds int64 = 30
 )
 
+// desiredTemplate returns the Pod template of an App without the digests: the generated template with spec.podTemplate
+// merged into it. An error says what is wrong with spec.podTemplate.
+func desiredTemplate(app *v1alpha1.App) (*corev1.PodTemplateSpec, error) {
+	template := &corev1.PodTemplateSpec{Spec: desiredPod(app)}
+	setOperatorFields(app, template)
+	return podtemplate.Merge(template, app.Spec.PodTemplate, containerName)
+}
+
+// setDigests sets the annotations of a Pod template that change with the template, and with the contents of the inputs.
+func setDigests(app *v1alpha1.App, template *corev1.PodTemplateSpec, used contents) {
+	if len(used) > 0 {
+		metav1.SetMetaDataAnnotation(&template.ObjectMeta, inputsDigestAnnotation, used.digest())
+	}
+	if over := app.Spec.PodTemplate; over != nil {
+		metav1.SetMetaDataAnnotation(&template.ObjectMeta, podTemplateAnnotation, digestOfJSON(podtemplate.Canonical(over)))
+	}
+	metav1.SetMetaDataAnnotation(&template.ObjectMeta, templateDigestAnnotation, digestOfTemplate(template))
+}
+
 // setOperatorFields sets the operator fields of a Pod template: the fields whose values the operator chooses, and which
 // do not come from the App.
 func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
-	digest := digestOfTemplate(template)
 	template.Labels = podSelectorOf(app)
 	template.Labels[controller.ManagedByLabel] = controller.ManagedByWindlass // so that the operator caches the Pods
 	pods.CopyPlatformLabels(template.Labels, app)
-	if template.Annotations == nil {
-		template.Annotations = map[string]string{}
-	}
-	template.Annotations[templateDigestAnnotation] = digest
 	if app.Spec.ServiceAccountName == "" {
 		template.Spec.AutomountServiceAccountToken = ptr.To(false)
 	}
@@ -52,7 +71,8 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	}
 }
 
-// operatorFields are the fields that setOperatorFields sets. The function removes them from a template.
+// operatorFields are the fields that setOperatorFields sets. The function removes them from a template, also if
+// spec.podTemplate has changed them.
 var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
 	template.Labels = nil
 	delete(template.Annotations, templateDigestAnnotation)

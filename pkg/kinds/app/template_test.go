@@ -21,7 +21,7 @@ import (
 // operator fields.
 func byPreviousVersion(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
 	t.Helper()
-	d := desiredDeployment(app, nil)
+	d := deploymentWith(app, nil)
 	keepPreviousFields(app, &d.Spec.Template)
 	return recorded(t, d)
 }
@@ -48,7 +48,7 @@ func recorded(t *testing.T, d *appsv1.Deployment) *appsv1.Deployment {
 
 func TestKeepTemplate(t *testing.T) {
 	byThisVersion := func(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
-		return recorded(t, desiredDeployment(app, nil))
+		return recorded(t, deploymentWith(app, nil))
 	}
 	for name, c := range map[string]struct {
 		live   func(*testing.T, *v1alpha1.App) *appsv1.Deployment
@@ -66,6 +66,15 @@ func TestKeepTemplate(t *testing.T) {
 		},
 		"a template of a previous version is replaced if the App changes the image": {
 			live: byPreviousVersion, change: func(app *v1alpha1.App) { app.Spec.Image = "web:2" },
+		},
+		"a template of a previous version with a podTemplate is kept": {
+			live: func(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
+				withPodTemplate("spec: {nodeSelector: {disk: ssd}}")(app)
+				return byPreviousVersion(t, app)
+			}, kept: true,
+		},
+		"a template of a previous version is replaced if the App adds a podTemplate": {
+			live: byPreviousVersion, change: withPodTemplate("spec: {terminationGracePeriodSeconds: 60}"),
 		},
 		"a template whose record lacks the label of the App is replaced": {
 			live: func(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
@@ -102,7 +111,7 @@ func TestKeepTemplate(t *testing.T) {
 			if c.change != nil {
 				c.change(app)
 			}
-			want := desiredDeployment(app, nil)
+			want := deploymentWith(app, nil)
 			wanted := want.DeepCopy()
 			keepTemplate(app, want, live)
 			if c.kept {
@@ -154,7 +163,7 @@ func TestLabelOfPlatformReplacesNoPod(t *testing.T) {
 func TestTemplateChangedByOthersIsChangedBackWithWarning(t *testing.T) {
 	for name, change := range map[string]func(*appsv1.Deployment){
 		"kubectl rollout undo": func(d *appsv1.Deployment) {
-			previous := desiredDeployment(example(func(app *v1alpha1.App) { app.Spec.Image = "web:0" }), nil)
+			previous := deploymentWith(example(func(app *v1alpha1.App) { app.Spec.Image = "web:0" }), nil)
 			d.Spec.Template, d.Annotations = previous.Spec.Template, recorded(t, previous.DeepCopy()).Annotations
 		},
 		"kubectl set image": func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "theirs:1" },
@@ -183,12 +192,12 @@ func TestTemplateChangedByOthersIsChangedBackWithWarning(t *testing.T) {
 
 func TestPodsGetTokenOnlyOfNamedServiceAccount(t *testing.T) {
 	app := example()
-	token := desiredDeployment(app, nil).Spec.Template.Spec.AutomountServiceAccountToken
+	token := deploymentWith(app, nil).Spec.Template.Spec.AutomountServiceAccountToken
 	if token == nil || *token {
 		t.Error("a Pod without serviceAccountName mounts a token")
 	}
 	app.Spec.ServiceAccountName = "reader"
-	if token := desiredDeployment(app, nil).Spec.Template.Spec.AutomountServiceAccountToken; token != nil {
+	if token := deploymentWith(app, nil).Spec.Template.Spec.AutomountServiceAccountToken; token != nil {
 		t.Errorf("with serviceAccountName, automountServiceAccountToken is %v, want unset", *token)
 	}
 }
@@ -196,14 +205,14 @@ func TestPodsGetTokenOnlyOfNamedServiceAccount(t *testing.T) {
 func TestPodsHaveNoVariablesForServices(t *testing.T) {
 	app := example(withMigration)
 	for what, pod := range map[string]corev1.PodSpec{
-		"Pods": desiredDeployment(app, nil).Spec.Template.Spec, "Pod of beforeRollout": desiredRunPod(app, nil, runID{}).Spec,
+		"Pods": deploymentWith(app, nil).Spec.Template.Spec, "Pod of beforeRollout": runPodOf(app, runID{}).Spec,
 	} {
 		controllertest.Equal(t, "enableServiceLinks of the "+what, ptr.To(false), pod.EnableServiceLinks)
 	}
 }
 
 func TestLastTemplateIgnoresDigest(t *testing.T) {
-	d := recorded(t, desiredDeployment(example(), nil))
+	d := recorded(t, deploymentWith(example(), nil))
 	d.Annotations["windlass.dev/last-applied"] = `{"spec":{"template":"sha256:00"}}`
 	if template, known := pods.LastTemplate(d); known {
 		t.Errorf("a record with a digest has the template %v", template)

@@ -148,6 +148,13 @@ type AppSpec struct {
 	// +listMapKey=name
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
+	// podTemplate is merged into the Pod template that the operator generates, for everything that has no field of its
+	// own, for example tolerations, volumes, and more containers. The container of the App is named app. A change replaces
+	// the Pods.
+	//
+	// +optional
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
+
 	// beforeRollout is a command that runs once for each new Pod template, before any Pod is created or replaced, for
 	// example a migration of the database. If the command fails, the Pods of the previous template stay until a command
 	// succeeds, or until this field is removed. A change of this field alone replaces no Pods.

@@ -8,8 +8,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// InjectedWords are in each message about a container that others have added to a Pod.
-const InjectedWords = "which is not part of what Windlass creates"
+// InjectedWords are in each message about a container of a Pod that the operator does not generate.
+const InjectedWords = "which Windlass does not generate"
 
 // ReasonInitializing is the reason of a Pod that waits for an init container. It is the reason that the kubelet
 // reports for the containers that wait.
@@ -39,9 +39,9 @@ func problemIn(status corev1.ContainerStatus, now time.Time) (found *Problem, re
 	return Crashing(status, now)
 }
 
-// Injected returns the problem of an injected container, or nil. Others have added such a container to the Pod: for
-// example, an admission webhook of a service mesh adds init containers and sidecars. own is the container that the
-// operator creates. requeueAfter is positive if time alone can change the result.
+// Injected returns the problem of an injected container, or nil. The operator does not generate such a container: the
+// podTemplate of a spec adds it, or mutating admission, for example a webhook of a service mesh. own is the container
+// that the operator generates. requeueAfter is positive if time alone can change the result.
 func Injected(pod *corev1.Pod, own string, now time.Time) (found *Problem, requeueAfter time.Duration) {
 	of := func(status corev1.ContainerStatus) bool {
 		if found, requeueAfter = problemIn(status, now); found != nil {

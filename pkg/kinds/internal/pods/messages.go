@@ -8,12 +8,12 @@ var Messages = controller.NewCatalog("Pods")
 
 // Advice for several messages.
 const (
-	checkNode     = "Check the network and the configuration of the node."
-	readLog       = "Read the log of the container. Correct the image, the command, the environment or the limits."
-	correctSpec   = "Correct the spec, or what the message names, such as a key of a Secret."
-	partOfMessage = "Nothing to do: this text is part of another message."
-	askWhoInjects = "ask whoever adds the container to Pods, for example the administrator of a service mesh, to " +
-		"correct the container or to exclude this Pod"
+	checkNode       = "Check the network and the configuration of the node."
+	readLog         = "Read the log of the container. Correct the image, the command, the environment or the limits."
+	correctSpec     = "Correct the spec, or what the message names, such as a key of a Secret."
+	partOfMessage   = "Nothing to do: this text is part of another message."
+	correctInjected = "correct it in podTemplate if the spec has it there, or ask whoever adds it to Pods, for " +
+		"example the administrator of a service mesh, to correct it or to exclude this Pod"
 )
 
 // Messages about the causes of ImagePullBackOff.
@@ -47,16 +47,15 @@ var (
 	messageLog       = Messages.Declare("", LogWords+"{line}", partOfMessage)
 )
 
-// Messages about problems of containers that others have added to a Pod. The reason of messageInjected is the reason of
-// {problem}.
+// Messages about problems of containers that the operator does not generate. The reason of messageInjected is the
+// reason of {problem}.
 var (
 	messageInjected = Messages.Declare("",
-		"container {container} with image {image}, "+InjectedWords+", does not run: {problem}; "+askWhoInjects,
-		"Ask whoever adds the container, or exclude the namespace or this object. `kubectl logs -c` shows the log of the "+
-			"container.")
+		"container {container} with image {image}, "+InjectedWords+", does not run: {problem}; "+correctInjected,
+		"Correct podTemplate, or ask whoever adds the container. `kubectl logs -c` shows the log of the container.")
 	messageInitializing = Messages.Declare(ReasonInitializing,
 		"container {container} with image {image}, "+InjectedWords+", has run for more than {time}, "+
-			"and the other containers of the Pod wait for it; "+askWhoInjects,
+			"and the other containers of the Pod wait for it; "+correctInjected,
 		"Wait if the container may take that long. Otherwise look at its log with `kubectl logs -c`.")
 )
 

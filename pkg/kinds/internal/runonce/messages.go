@@ -23,5 +23,5 @@ var (
 	messageInjectedEnded = Messages.Declare("",
 		"The Pod failed before its command started: container {container} with image {image}, "+pods.InjectedWords+
 			", ended with exit code {code}.",
-		"Ask whoever adds the container to Pods to correct the container or to exclude this Pod.")
+		"Correct podTemplate, or ask whoever adds the container to Pods.")
 )

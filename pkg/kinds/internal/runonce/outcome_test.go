@@ -155,7 +155,7 @@ func TestOutcomeOfCommandThatHasEnded(t *testing.T) {
 		{"a Pod whose injected init container fails",
 			in(failed, waits("PodInitializing"), withFailedInit), 0,
 			"The Pod failed before its command started: container mesh-init with image mesh/proxy:1, " +
-				"which is not part of what Windlass creates, ended with exit code 1." + log("no permission"), -h},
+				"which Windlass does not generate, ended with exit code 1." + log("no permission"), -h},
 		{"a Pod whose node is gone", in(failed, runs, nodeGone), 0,
 			"The Pod was deleted before its command ended: PodGC: node no longer exists.", -h},
 		{"a Pod that is deleted by force, and whose kubelet does not say", in(running, runs, deleted(0)), 2 * m,

@@ -60,6 +60,10 @@ type AppSpecApplyConfiguration struct {
 	// imagePullSecrets are references to Secrets in the same namespace that are used to pull the
 	// image. A change of this field replaces the Pods.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	// podTemplate is merged into the Pod template that the operator generates, for everything that has no field of its
+	// own, for example tolerations, volumes, and more containers. The container of the App is named app. A change replaces
+	// the Pods.
+	PodTemplate *PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
 	// beforeRollout is a command that runs once for each new Pod template, before any Pod is created or replaced, for
 	// example a migration of the database. If the command fails, the Pods of the previous template stay until a command
 	// succeeds, or until this field is removed. A change of this field alone replaces no Pods.
@@ -205,6 +209,14 @@ func (b *AppSpecApplyConfiguration) WithImagePullSecrets(values ...v1.LocalObjec
 	for i := range values {
 		b.ImagePullSecrets = append(b.ImagePullSecrets, values[i])
 	}
+	return b
+}
+
+// WithPodTemplate sets the PodTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodTemplate field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithPodTemplate(value *PodTemplateApplyConfiguration) *AppSpecApplyConfiguration {
+	b.PodTemplate = value
 	return b
 }
 

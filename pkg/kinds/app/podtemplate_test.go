@@ -1,0 +1,79 @@
+package app
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+// withPodTemplate returns a change after which an App has a podTemplate with this YAML, which is valid.
+func withPodTemplate(text string) func(*v1alpha1.App) {
+	return func(app *v1alpha1.App) {
+		app.Spec.PodTemplate = &v1alpha1.PodTemplate{}
+		_ = yaml.Unmarshal([]byte(text), app.Spec.PodTemplate)
+	}
+}
+
+func withoutPodTemplate(app *v1alpha1.App) { app.Spec.PodTemplate = nil }
+
+func TestEachChangeOfPodTemplateChangesPods(t *testing.T) {
+	f := readyFixture(t)
+	generated, digests := f.deployment().Spec.Template, map[string]bool{}
+	for _, c := range []struct {
+		change func(*v1alpha1.App)
+		want   func(*corev1.PodTemplateSpec)
+	}{
+		{withPodTemplate("spec: {nodeSelector: {disk: ssd}}"), func(p *corev1.PodTemplateSpec) {
+			p.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+		}},
+		{withPodTemplate("spec: {terminationGracePeriodSeconds: 60}"), func(p *corev1.PodTemplateSpec) {
+			*p.Spec.TerminationGracePeriodSeconds = 60
+		}},
+		{withPodTemplate("metadata: {labels: {team: shop}}"), func(p *corev1.PodTemplateSpec) { p.Labels["team"] = "shop" }},
+		{withoutPodTemplate, func(*corev1.PodTemplateSpec) {}},
+	} {
+		f.Change(c.change)
+		controllertest.Equal(t, "writes", []string{patchDeployment, updateStatus}, f.Reconcile().Writes)
+		want, got := generated.DeepCopy(), f.deployment().Spec.Template
+		c.want(want)
+		digests[got.Annotations[templateDigestAnnotation]] = true
+		for _, annotation := range []string{templateDigestAnnotation, podTemplateAnnotation} {
+			delete(got.Annotations, annotation)
+			delete(want.Annotations, annotation)
+		}
+		controllertest.Equal(t, "template", *want, got)
+		f.rollOut()
+		f.Reconcile()
+		controllertest.Equal(t, "writes at rest", nil, f.Reconcile().Writes)
+	}
+	controllertest.Equal(t, "number of digests", 4, len(digests))
+}
+
+func TestInvalidPodTemplateChangesNoPod(t *testing.T) {
+	f := readyFixture(t)
+	before := f.deployment()
+	f.Change(func(app *v1alpha1.App) {
+		withPodTemplate("spec: {containers: [{name: app, imagee: a}]}")(app)
+		app.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.example.com", Path: "/"}
+	})
+	controllertest.Equal(t, "writes", []string{"create ingresses default/web", updateStatus}, f.Reconcile().Writes)
+	controllertest.Equal(t, "Deployment", before, f.deployment())
+	controllertest.Equal(t, "condition", `False InvalidPodTemplate: podTemplate is invalid: unknown field `+
+		`"spec.containers[0].imagee". Correct spec.podTemplate. The Pods stay as they are.`, f.ready())
+	f.Change(withoutPodTemplate)
+	f.Reconcile()
+	controllertest.Equal(t, "phase", v1alpha1.AppReady, f.Object().Status.Phase)
+}
+
+func TestBeforeRolloutRunsWithPodTemplateButWithoutItsContainers(t *testing.T) {
+	app := example(withMigration, withPodTemplate(
+		"spec: {nodeSelector: {disk: ssd}, containers: [{name: proxy, image: 'proxy:1'}]}"))
+	pod := runPodOf(app, runID{"t", "c"})
+	controllertest.Equal(t, "node selector", map[string]string{"disk": "ssd"}, pod.Spec.NodeSelector)
+	controllertest.Equal(t, "containers", []string{runContainer}, []string{pod.Spec.Containers[0].Name})
+	controllertest.Equal(t, "number of containers", 1, len(pod.Spec.Containers))
+}

@@ -1,0 +1,238 @@
+package podtemplate_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/kinds/internal/podtemplate"
+)
+
+func generated() *corev1.PodTemplateSpec {
+	return &corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{
+			Labels: map[string]string{"windlass.dev/app": "web"}, Annotations: map[string]string{"windlass.dev/digest": "1"},
+		},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: ptr.To[int64](35),
+			SecurityContext:               &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)},
+			Containers: []corev1.Container{{
+				Name: "app", Image: "web:1", Args: []string{"serve"},
+				Ports:        []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
+				Env:          []corev1.EnvVar{{Name: "A", Value: "1"}},
+				VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/app"}},
+				ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+					HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromString("http")},
+				}},
+				Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}},
+			}},
+			Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
+				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web-1"}},
+			}}},
+		},
+	}
+}
+
+// over returns a podTemplate from YAML.
+func over(t testing.TB, text string) *v1alpha1.PodTemplate {
+	t.Helper()
+	template := &v1alpha1.PodTemplate{}
+	if err := yaml.Unmarshal([]byte(text), template); err != nil {
+		t.Fatal(err)
+	}
+	return template
+}
+
+func TestMergeChangesOnlyWhatPodTemplateSays(t *testing.T) {
+	for name, c := range map[string]struct {
+		over string
+		want func(*corev1.PodTemplateSpec)
+	}{
+		"nothing": {"{}", func(*corev1.PodTemplateSpec) {}},
+		"a label and an annotation": {
+			"metadata: {labels: {team: shop}, annotations: {scrape: 'true'}}", func(p *corev1.PodTemplateSpec) {
+				p.Labels["team"], p.Annotations["scrape"] = "shop", "true"
+			},
+		},
+		"a field of the Pod": {"spec: {nodeSelector: {disk: ssd}, terminationGracePeriodSeconds: 60}",
+			func(p *corev1.PodTemplateSpec) {
+				p.Spec.NodeSelector, p.Spec.TerminationGracePeriodSeconds = map[string]string{"disk": "ssd"}, ptr.To[int64](60)
+			}},
+		"a field beside a generated field": {"spec: {securityContext: {runAsUser: 1000}}", func(p *corev1.PodTemplateSpec) {
+			p.Spec.SecurityContext.RunAsUser = ptr.To[int64](1000)
+		}},
+		"a variable of the container": {
+			"spec: {containers: [{name: app, env: [{name: B, value: '2'}]}]}", func(p *corev1.PodTemplateSpec) {
+				p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "B", Value: "2"}, {Name: "A", Value: "1"}}
+			},
+		},
+		"an init container": {
+			"spec: {initContainers: [{name: wait, image: 'wait:1'}]}", func(p *corev1.PodTemplateSpec) {
+				p.Spec.InitContainers = []corev1.Container{{Name: "wait", Image: "wait:1"}}
+			},
+		},
+		"another action of a probe": {
+			"spec: {containers: [{name: app, readinessProbe: {$patch: replace, exec: {command: ['true']}}}]}",
+			func(p *corev1.PodTemplateSpec) {
+				p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+					Exec: &corev1.ExecAction{Command: []string{"true"}},
+				}}
+			},
+		},
+		"the removal of a generated variable": {
+			"spec: {containers: [{name: app, env: [{name: A, $patch: delete}]}]}",
+			func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Env = []corev1.EnvVar{} },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := generated()
+			c.want(want)
+			before := generated()
+			got, err := podtemplate.Merge(before, over(t, c.over), "app")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the template differs (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(generated(), before); diff != "" {
+				t.Errorf("Merge has changed the generated template (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMergeNamesInvalidField(t *testing.T) {
+	const app = "podTemplate.spec.containers[name=app]"
+	for name, c := range map[string]struct{ over, want string }{
+		"a typing error": {"spec: {nodeSelektor: {a: b}}", `podTemplate is invalid: unknown field "spec.nodeSelektor"`},
+		"a typing error in a container": {
+			"spec: {containers: [{name: app, imagee: a}]}", `podTemplate is invalid: unknown field "spec.containers[0].imagee"`,
+		},
+		"two typing errors": {
+			"spec: {a: 1, b: 2}", `podTemplate is invalid: [unknown field "spec.a", unknown field "spec.b"]`,
+		},
+		"a list with too many items": {
+			"spec: {containers: [{name: app, env: [" + strings.Repeat("{name: a}, ", 257) + "]}]}",
+			"podTemplate.spec.containers[0].env has 257 items, and may have 256",
+		},
+		"too many bytes": {
+			"spec: {hostname: " + strings.Repeat("a", 1<<16) + "}", "podTemplate has 65560 bytes, and may have 65536",
+		},
+		"a value of a wrong type": {
+			"spec: {containers: app}", "podTemplate has a value of a wrong type: json: cannot unmarshal string into Go struct " +
+				"field PodSpec.spec.containers of type []v1.Container",
+		},
+		"a container without a name": {
+			"spec: {containers: [{image: a}]}",
+			"podTemplate cannot be merged: map: map[image:a] does not contain declared merge key: name",
+		},
+		"a label of the operator": {
+			"metadata: {labels: {windlass.dev/app: a}}",
+			"podTemplate.metadata.labels[windlass.dev/app] is reserved for the operator",
+		},
+		"an annotation that the operator may need": {
+			"metadata: {annotations: {windlass.dev/a: a}}",
+			"podTemplate.metadata.annotations[windlass.dev/a] is reserved for the operator",
+		},
+		"the image": {
+			"spec: {containers: [{name: app, image: a}]}", app + ".image must not be set: set image in the spec instead",
+		},
+		"the arguments": {
+			"spec: {containers: [{name: app, args: [a]}]}", app + ".args must not be set: set args in the spec instead",
+		},
+		"the ServiceAccount": {
+			"spec: {serviceAccountName: a}",
+			"podTemplate.spec.serviceAccountName must not be set: set serviceAccountName in the spec instead",
+		},
+		"the ServiceAccount by its deprecated name": {
+			"spec: {serviceAccount: a}",
+			"podTemplate.spec.serviceAccountName must not be set: set serviceAccountName in the spec instead",
+		},
+		"the generated container": {"spec: {containers: [{name: app, $patch: delete}]}", app + " must not be deleted"},
+		"all containers":          {"spec: {containers: [{$patch: replace}, {name: a}]}", app + " must not be deleted"},
+		"a generated port": {
+			"spec: {containers: [{name: app, ports: [{$patch: delete, containerPort: 8080}]}]}",
+			app + ".ports[name=http] must not be changed, because the operator needs it",
+		},
+		"a generated mount": {
+			"spec: {containers: [{name: app, volumeMounts: [{mountPath: /etc/app, name: theirs}]}]}",
+			app + ".volumeMounts[name=config] must not be changed, because the operator needs it",
+		},
+		"a generated volume": {
+			"spec: {volumes: [{name: config, configMap: {name: theirs}}]}",
+			"podTemplate.spec.volumes[name=config] must not be changed, because the operator needs it",
+		},
+		"two actions of a probe": {
+			"spec: {containers: [{name: app, readinessProbe: {exec: {command: ['true']}}}]}",
+			app + ".readinessProbe has the actions exec and httpGet; to replace the generated action, add `$patch: replace` " +
+				"beside the new one",
+		},
+		"two actions of a hook": {
+			"spec: {containers: [{name: app, lifecycle: {preStop: {exec: {command: ['true']}}}}]}",
+			app + ".lifecycle.preStop has the actions exec and sleep; to replace the generated action, add `$patch: replace` " +
+				"beside the new one",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := podtemplate.Merge(generated(), over(t, c.over), "app")
+			if err == nil || err.Error() != c.want {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestMergeWithoutPodTemplateReturnsGeneratedTemplate(t *testing.T) {
+	template := generated()
+	if got, err := podtemplate.Merge(template, nil, "app"); err != nil || got != template {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestCanonicalDoesNotDependOnOrder(t *testing.T) {
+	a, b := over(t, "{}"), over(t, "{}")
+	if err := json.Unmarshal([]byte(`{"spec":{"a":1,"b":2}}`), a); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(`{"spec": {"b": 2, "a": 1}}`), b); err != nil {
+		t.Fatal(err)
+	}
+	got, want := podtemplate.Canonical(a), podtemplate.Canonical(b)
+	if diff := cmp.Diff(got, want); diff != "" || got == nil {
+		t.Errorf("the values differ: %s", diff)
+	}
+}
+
+// FuzzMerge merges any JSON object. It must return an error or a template with the generated container.
+func FuzzMerge(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `{"containers":[{"name":"app","$patch":"delete"}]}`, `{"containers":null}`, `{"$patch":"replace"}`,
+		`{"$setElementOrder/containers":[1]}`, `{"containers":[{"name":{}}]}`,
+		`{"volumes":[{"$retainKeys":["a"],"name":"config"}]}`,
+		`{"$deleteFromPrimitiveList/a":[{}]}`, `{"tolerations":[null]}`, `{"containers":[null]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, spec []byte) {
+		if !json.Valid(spec) || !strings.HasPrefix(strings.TrimSpace(string(spec)), "{") {
+			return
+		}
+		template := &v1alpha1.PodTemplate{}
+		if json.Unmarshal([]byte(`{"spec":`+string(spec)+`}`), template) != nil {
+			return
+		}
+		merged, err := podtemplate.Merge(generated(), template, "app")
+		if err == nil && merged.Spec.Containers[len(merged.Spec.Containers)-1].Name == "" {
+			t.Errorf("a container has no name: %v", merged)
+		}
+	})
+}
