@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,9 +41,10 @@ func runIDIn(pod *corev1.Pod) runID {
 // commandDigest returns a digest of spec.beforeRollout, which is not nil.
 func commandDigest(app *v1alpha1.App) string { return digestOfJSON(app.Spec.BeforeRollout) }
 
-// desiredRunPod returns the Pod that runs beforeRollout. Its spec is the Pod template of the App without the containers
-// that spec.podTemplate adds, and except for the container's name, image, command, ports, probes and hooks, and the
-// grace period. It lacks the labels by which the Service and the Deployment select the Pods of the App.
+// desiredRunPod returns the Pod that runs beforeRollout. Its spec is the spec of the template with only the container
+// of the App, and without a grace period. In this container, the name, image, pull policy and command differ, and
+// ports, probes and hooks are unset. The Pod has the labels and annotations of spec.podTemplate, but not the labels by
+// which the Service and the Deployment select the Pods of the App.
 func desiredRunPod(app *v1alpha1.App, template *corev1.PodTemplateSpec, wanted runID) *corev1.Pod {
 	template = template.DeepCopy() // it may share memory with the App
 	template.Spec.Containers = []corev1.Container{*pods.Container(template, containerName)}
@@ -54,13 +56,20 @@ func desiredRunPod(app *v1alpha1.App, template *corev1.PodTemplateSpec, wanted r
 	container.Image, container.ImagePullPolicy = runImage(app), pods.PullPolicy(runImage(app))
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: runGate}}
+	labels, annotations := map[string]string{}, map[string]string{}
+	if over := app.Spec.PodTemplate; over != nil {
+		maps.Copy(labels, over.Metadata.Labels)
+		maps.Copy(annotations, over.Metadata.Annotations)
+	}
+	maps.Copy(labels, runLabels(app))
+	annotations[templateDigestAnnotation], annotations[commandAnnotation] = wanted.template, wanted.command
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       app.Namespace,
 			Name:            runPodName(app),
 			Finalizers:      []string{pods.TrackingFinalizer},
-			Labels:          runLabels(app),
-			Annotations:     map[string]string{templateDigestAnnotation: wanted.template, commandAnnotation: wanted.command},
+			Labels:          labels,
+			Annotations:     annotations,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(app, groupVersionKind)},
 		},
 		Spec: template.Spec,

@@ -24,7 +24,7 @@ func (p *scope) wantedRun() *runID {
 	if p.app.Spec.BeforeRollout == nil {
 		return nil
 	}
-	digest := digestOfTemplate(p.observed.template)
+	digest := p.observed.template.Annotations[templateDigestAnnotation]
 	if mayRollOut(p.app, digest) || p.observed.deployment != nil && lastDigest(p.observed.deployment) == digest {
 		return nil
 	}

@@ -53,8 +53,8 @@ func metaOf(app *v1alpha1.App) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: labels}
 }
 
-// desiredDeployment returns the Deployment with a Pod template, whose Pods use the given contents of their inputs. It
-// leaves replicas unset if the App has an autoscaler.
+// desiredDeployment returns the Deployment with the given Pod template. used has the contents of the inputs of its
+// Pods. replicas is unset if the App has an autoscaler.
 func desiredDeployment(app *v1alpha1.App, template *corev1.PodTemplateSpec, used contents) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metaOf(app),

@@ -32,8 +32,9 @@ var (
 	messageDatabaseNotReady = Messages.Declare("DatabaseNotReady", "Waiting for {kind} {name}, which databaseRef "+
 		"names, to become Ready{reason}. Then the operator creates the Deployment.",
 		"Wait. If the database does not become Ready, read its conditions.")
-	messagePodTemplate = Messages.Declare("InvalidPodTemplate", "{problem}. Correct spec.podTemplate. The Pods stay as "+
-		"they are.", "Correct spec.podTemplate. `kubectl windlass plan` checks it before you apply it.")
+	messagePodTemplate = Messages.Declare("InvalidPodTemplate", "{problem}. Until you correct it, the operator does "+
+		"not create or change the Deployment.",
+		"Correct spec.podTemplate. `kubectl windlass plan` checks it before you apply it.")
 	messageReverted = Messages.Declare("TemplateReverted",
 		"Another client changed the Pod template of Deployment {deployment}, for example with `kubectl rollout "+
 			"undo`. The operator reverted this change. To roll back, apply the previous manifest of App {app}.",

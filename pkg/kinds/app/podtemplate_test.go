@@ -62,8 +62,9 @@ func TestInvalidPodTemplateChangesNoPod(t *testing.T) {
 	})
 	controllertest.Equal(t, "writes", []string{"create ingresses default/web", updateStatus}, f.Reconcile().Writes)
 	controllertest.Equal(t, "Deployment", before, f.deployment())
-	controllertest.Equal(t, "condition", `False InvalidPodTemplate: podTemplate is invalid: unknown field `+
-		`"spec.containers[0].imagee". Correct spec.podTemplate. The Pods stay as they are.`, f.ready())
+	controllertest.Equal(t, "condition", `False InvalidPodTemplate: spec.podTemplate is invalid: unknown field `+
+		`"spec.podTemplate.spec.containers[0].imagee". Until you correct it, the operator does not create or change the `+
+		`Deployment.`, f.ready())
 	f.Change(withoutPodTemplate)
 	f.Reconcile()
 	controllertest.Equal(t, "phase", v1alpha1.AppReady, f.Object().Status.Phase)
@@ -71,9 +72,13 @@ func TestInvalidPodTemplateChangesNoPod(t *testing.T) {
 
 func TestBeforeRolloutRunsWithPodTemplateButWithoutItsContainers(t *testing.T) {
 	app := example(withMigration, withPodTemplate(
-		"spec: {nodeSelector: {disk: ssd}, containers: [{name: proxy, image: 'proxy:1'}]}"))
+		"{metadata: {labels: {team: shop}, annotations: {inject: 'false'}}, "+
+			"spec: {nodeSelector: {disk: ssd}, containers: [{name: proxy, image: 'proxy:1'}]}}"))
 	pod := runPodOf(app, runID{"t", "c"})
 	controllertest.Equal(t, "node selector", map[string]string{"disk": "ssd"}, pod.Spec.NodeSelector)
 	controllertest.Equal(t, "containers", []string{runContainer}, []string{pod.Spec.Containers[0].Name})
 	controllertest.Equal(t, "number of containers", 1, len(pod.Spec.Containers))
+	controllertest.Equal(t, "label and annotation", []string{"shop", "false"},
+		[]string{pod.Labels["team"], pod.Annotations["inject"]})
+	controllertest.Equal(t, "label that keeps traffic away", "before-rollout", pod.Labels["app.kubernetes.io/name"])
 }

@@ -21,7 +21,7 @@ const templateDigestAnnotation = "windlass.dev/template-digest"
 
 // podTemplateAnnotation has a digest of spec.podTemplate. The digest of the template therefore changes with
 // spec.podTemplate, even if only operator fields change.
-const podTemplateAnnotation = "windlass.dev/pod-template"
+const podTemplateAnnotation = "windlass.dev/pod-template-digest"
 
 const (
 	// shutdownDelaySeconds is how long the container of a Pod that is being deleted serves requests before it gets the
@@ -71,8 +71,8 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	}
 }
 
-// operatorFields are the fields that setOperatorFields sets. The function removes them from a template, also if
-// spec.podTemplate has changed them.
+// operatorFields removes the fields that setOperatorFields sets, even if spec.podTemplate has changed them. It also
+// removes labels that spec.podTemplate has added.
 var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
 	template.Labels = nil
 	delete(template.Annotations, templateDigestAnnotation)

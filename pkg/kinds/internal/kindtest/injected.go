@@ -68,8 +68,8 @@ func (m maker) many() (blocked, running []corev1.ContainerStatus) {
 // problemOf returns the message about an injected container. clause says what is wrong.
 func problemOf(name, image, clause string) string {
 	return "container " + name + " with image " + image + ", which Windlass does not generate, " + clause +
-		"; correct it in podTemplate if the spec has it there, or ask whoever adds it to Pods, for example the " +
-		"administrator of a service mesh, to correct it or to exclude this Pod"
+		"; if the podTemplate of the spec adds the container, correct it there; otherwise ask whoever adds it to Pods, " +
+		"for example the administrator of a service mesh, to correct it or to exclude this Pod"
 }
 
 // InjectedPods returns Pods with injected containers. The keys describe the Pods. own is the container that the kind

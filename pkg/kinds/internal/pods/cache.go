@@ -60,8 +60,8 @@ func Trim(obj any) (any, error) {
 			DeletionTimestamp: pod.DeletionTimestamp,
 
 			DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
-			Labels: bounded(pod.Labels, "app.kubernetes.io/", "windlass.dev/",
-				appsv1.ControllerRevisionHashLabelKey),
+			Labels: bounded(pod.Labels, "windlass.dev/", appsv1.ControllerRevisionHashLabelKey,
+				"app.kubernetes.io/"),
 			OwnerReferences: controllerOf(pod),
 		},
 		Spec:   corev1.PodSpec{ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds, SchedulingGates: ownGates(pod)},
@@ -192,18 +192,21 @@ const (
 	maxValue = 256
 )
 
-// bounded returns the entries whose names begin with one of the prefixes, within maxNames and maxValue.
+// bounded returns the entries whose names begin with one of the prefixes, within maxNames and maxValue. If there are
+// too many, those with the first prefix stay.
 func bounded(all map[string]string, prefixes ...string) map[string]string {
 	var kept map[string]string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		own := slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-		if !own || len(all[name]) > maxValue || len(kept) == maxNames {
-			continue
+	names := slices.Sorted(maps.Keys(all))
+	for _, prefix := range prefixes {
+		for _, name := range names {
+			if !strings.HasPrefix(name, prefix) || len(all[name]) > maxValue || len(kept) == maxNames {
+				continue
+			}
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[name] = all[name]
 		}
-		if kept == nil {
-			kept = map[string]string{}
-		}
-		kept[name] = all[name]
 	}
 	return kept
 }

@@ -12,8 +12,8 @@ const (
 	readLog         = "Read the log of the container. Correct the image, the command, the environment or the limits."
 	correctSpec     = "Correct the spec, or what the message names, such as a key of a Secret."
 	partOfMessage   = "Nothing to do: this text is part of another message."
-	correctInjected = "correct it in podTemplate if the spec has it there, or ask whoever adds it to Pods, for " +
-		"example the administrator of a service mesh, to correct it or to exclude this Pod"
+	correctInjected = "if the podTemplate of the spec adds the container, correct it there; otherwise ask whoever adds " +
+		"it to Pods, for example the administrator of a service mesh, to correct it or to exclude this Pod"
 )
 
 // Messages about the causes of ImagePullBackOff.
@@ -52,7 +52,8 @@ var (
 var (
 	messageInjected = Messages.Declare("",
 		"container {container} with image {image}, "+InjectedWords+", does not run: {problem}; "+correctInjected,
-		"Correct podTemplate, or ask whoever adds the container. `kubectl logs -c` shows the log of the container.")
+		"For an App, correct podTemplate if it adds the container. Otherwise ask whoever adds the container. "+
+			"`kubectl logs -c` shows the log of the container.")
 	messageInitializing = Messages.Declare(ReasonInitializing,
 		"container {container} with image {image}, "+InjectedWords+", has run for more than {time}, "+
 			"and the other containers of the Pod wait for it; "+correctInjected,

@@ -1,6 +1,7 @@
 package pods_test
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +64,26 @@ func TestTrimKeepsFieldsThatKindsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "trimmed twice", once, twice)
+}
+
+func TestTrimKeepsNamesOfWindlassBesideManyOthers(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Labels:      map[string]string{"windlass.dev/app": "web"},
+		Annotations: map[string]string{"windlass.dev/template-digest": "a"},
+	}}
+	for i := range 20 {
+		pod.Labels[fmt.Sprintf("app.kubernetes.io/a%02d", i)] = ""
+		pod.Annotations[fmt.Sprintf("cnat.programming-kubernetes.info/a%02d", i)] = ""
+	}
+	trimmed, err := pods.Trim(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := trimmed.(*corev1.Pod)
+	controllertest.Equal(t, "number of labels", 16, len(kept.Labels))
+	controllertest.Equal(t, "number of annotations", 16, len(kept.Annotations))
+	controllertest.Equal(t, "label", "web", kept.Labels["windlass.dev/app"])
+	controllertest.Equal(t, "annotation", "a", kept.Annotations["windlass.dev/template-digest"])
 }
 
 func TestTrimIgnoresOtherObjects(t *testing.T) {

@@ -1,7 +1,7 @@
 package podtemplate
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -13,43 +13,46 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 const (
-	// maxBytes limits a podTemplate as JSON.
-	maxBytes = 64 << 10
+	// maxBytes limits a podTemplate as JSON. Package children records no larger Pod template, so that an upgrade of the
+	// operator could replace the Pods.
+	maxBytes = 32 << 10
 	// maxItems limits each list of a podTemplate. The time of a strategic merge grows with the square of this number: 256
 	// items take some milliseconds, and 30,000 items take minutes.
 	maxItems = 256
+	// maxDepth limits how many objects and lists a podTemplate has within each other. No Pod has as many.
+	maxDepth = 32
 )
 
-// checkSize returns an error if a podTemplate as JSON exceeds a limit.
-func checkSize(text []byte) error {
-	if len(text) > maxBytes {
-		return fmt.Errorf("podTemplate has %d bytes, and may have %d", len(text), maxBytes)
+// checkPatch returns an error if a podTemplate, or a value in it at a path, exceeds a limit, or has a directive of a
+// strategic merge other than $patch. The result of other directives can depend on the order of the fields, which is
+// random: then each reconcile would replace the Pods.
+func checkPatch(path string, value any, depth int) error {
+	if depth > maxDepth {
+		return errors.New("spec.podTemplate has too many objects within each other")
 	}
-	var value any
-	if err := json.Unmarshal(text, &value); err != nil {
-		return fmt.Errorf("podTemplate cannot be decoded: %w", err)
-	}
-	return checkLists("podTemplate", value)
-}
-
-// checkLists returns an error if a JSON value at a path has a list with more than maxItems.
-func checkLists(path string, value any) error {
 	switch value := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
-			if err := checkLists(path+"."+key, value[key]); err != nil {
+			if strings.HasPrefix(key, "$") && key != directive {
+				return fmt.Errorf("%s must not have %s; the only supported directive is %s", path, key, directive)
+			}
+			if key == directive && value[key] != replaceObject && value[key] != deleteObject {
+				return fmt.Errorf("%s.%s must be %s or %s", path, key, replaceObject, deleteObject)
+			}
+			if err := checkPatch(path+"."+key, value[key], depth+1); err != nil {
 				return err
 			}
 		}
 	case []any:
 		if len(value) > maxItems {
-			return fmt.Errorf("%s has %d items, and may have %d", path, len(value), maxItems)
+			return fmt.Errorf("%s has %d items; it must have at most %d", path, len(value), maxItems)
 		}
 		for i, item := range value {
-			if err := checkLists(fmt.Sprintf("%s[%d]", path, i), item); err != nil {
+			if err := checkPatch(fmt.Sprintf("%s[%d]", path, i), item, depth+1); err != nil {
 				return err
 			}
 		}
@@ -57,12 +60,15 @@ func checkLists(path string, value any) error {
 	return nil
 }
 
-// checkMetadata returns an error if over sets a label or annotation of the operator.
+// checkMetadata returns an error if over sets or could remove a label or annotation of the operator.
 func checkMetadata(generated *corev1.PodTemplateSpec, over *v1alpha1.PodTemplate) error {
 	check := func(field string, over, generated map[string]string) error {
 		for _, key := range slices.Sorted(maps.Keys(over)) {
+			if key == directive { // it could remove the labels of the operator
+				return fmt.Errorf("spec.podTemplate.metadata.%s must not have %s", field, key)
+			}
 			if _, reserved := generated[key]; reserved || strings.HasPrefix(key, controller.AnnotationDomain+"/") {
-				return fmt.Errorf("podTemplate.metadata.%s[%s] is reserved for the operator", field, key)
+				return fmt.Errorf("spec.podTemplate.metadata.%s[%s] is reserved for the operator", field, key)
 			}
 		}
 		return nil
@@ -73,23 +79,25 @@ func checkMetadata(generated *corev1.PodTemplateSpec, over *v1alpha1.PodTemplate
 	return check("annotations", over.Metadata.Annotations, generated.Annotations)
 }
 
-// checkPod returns an error if merged lacks something in the generated Pod that the operator relies on.
-func checkPod(generated, merged *corev1.PodSpec, own string) error {
-	named := func(c corev1.Container) bool { return c.Name == own }
-	before, after := slices.IndexFunc(generated.Containers, named), slices.IndexFunc(merged.Containers, named)
-	path := fmt.Sprintf("podTemplate.spec.containers[name=%s]", own)
-	if before < 0 || after < 0 {
+// checkPod returns an error if merged lacks something in the generated template that the operator relies on, or has a
+// generated container with two actions in a probe or hook.
+func checkPod(generated, merged *corev1.PodTemplateSpec, own string) error {
+	path := fmt.Sprintf("spec.podTemplate.spec.containers[name=%s]", own)
+	was, is := pods.Container(generated, own), pods.Container(merged, own)
+	if was == nil || is == nil {
 		return fmt.Errorf("%s must not be deleted", path)
 	}
-	was, is := &generated.Containers[before], &merged.Containers[after]
 	for _, c := range []struct {
 		path, field string
 		same        bool
 	}{
 		{path, "image", was.Image == is.Image}, {path, "command", slices.Equal(was.Command, is.Command)},
 		{path, "args", slices.Equal(was.Args, is.Args)},
-		{"podTemplate.spec", "serviceAccountName", generated.ServiceAccountName == merged.ServiceAccountName &&
-			generated.DeprecatedServiceAccount == merged.DeprecatedServiceAccount},
+		{
+			"spec.podTemplate.spec", "serviceAccountName",
+			generated.Spec.ServiceAccountName == merged.Spec.ServiceAccountName &&
+				generated.Spec.DeprecatedServiceAccount == merged.Spec.DeprecatedServiceAccount,
+		},
 	} {
 		if !c.same {
 			return fmt.Errorf("%s.%s must not be set: set %s in the spec instead", c.path, c.field, c.field)
@@ -98,10 +106,28 @@ func checkPod(generated, merged *corev1.PodSpec, own string) error {
 	for _, c := range []struct{ list, name string }{
 		{path + ".ports", firstMissing(was.Ports, is.Ports, func(p corev1.ContainerPort) string { return p.Name })},
 		{path + ".volumeMounts", firstMissing(was.VolumeMounts, is.VolumeMounts, nameOfMount)},
-		{"podTemplate.spec.volumes", firstMissing(generated.Volumes, merged.Volumes, nameOfVolume)},
+		{"spec.podTemplate.spec.volumes", firstMissing(generated.Spec.Volumes, merged.Spec.Volumes, nameOfVolume)},
 	} {
 		if c.name != "" {
 			return fmt.Errorf("%s[name=%s] must not be changed, because the operator needs it", c.list, c.name)
+		}
+	}
+	if err := checkPortNames(was, &merged.Spec); err != nil {
+		return err
+	}
+	return checkActions(path, is)
+}
+
+// checkPortNames returns an error if another container has a port with the name of a port of the generated container.
+// The Service would send requests to the first container with such a port.
+func checkPortNames(own *corev1.Container, merged *corev1.PodSpec) error {
+	for _, c := range slices.Concat(merged.InitContainers, merged.Containers) {
+		for _, port := range c.Ports {
+			taken := slices.ContainsFunc(own.Ports, func(p corev1.ContainerPort) bool { return p.Name == port.Name })
+			if taken && c.Name != own.Name {
+				return fmt.Errorf("port %s of container %s in spec.podTemplate needs another name, because the Service sends "+
+					"requests to this name", port.Name, c.Name)
+			}
 		}
 	}
 	return nil
@@ -121,34 +147,23 @@ func firstMissing[T any](was, is []T, nameOf func(T) string) string {
 	return ""
 }
 
-// checkHandlers returns an error if a probe or hook of the generated container has more than one action, because
-// podTemplate has added an action to the generated action.
-func checkHandlers(merged *corev1.PodSpec, own string) error {
-	c := merged.Containers[slices.IndexFunc(merged.Containers, func(c corev1.Container) bool { return c.Name == own })]
-	check := func(field string, handler any) error {
-		if actions := actionsOf(handler); len(actions) > 1 {
-			return fmt.Errorf("podTemplate.spec.containers[name=%s].%s has the actions %s; to replace the generated action, "+
-				"add `$patch: replace` beside the new one", own, field, strings.Join(actions, " and "))
-		}
-		return nil
+// checkActions returns an error if the generated container at a path has a probe or hook with more than one action,
+// because podTemplate has added an action to the generated action.
+func checkActions(path string, c *corev1.Container) error {
+	handlers := map[string]any{}
+	if c.ReadinessProbe != nil {
+		handlers["readinessProbe"] = c.ReadinessProbe.ProbeHandler
 	}
-	for _, p := range []struct {
-		field string
-		probe *corev1.Probe
-	}{
-		{"livenessProbe", c.LivenessProbe}, {"readinessProbe", c.ReadinessProbe}, {"startupProbe", c.StartupProbe},
-	} {
-		if p.probe == nil {
-			continue
-		}
-		if err := check(p.field, p.probe.ProbeHandler); err != nil {
-			return err
+	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
+		handlers["lifecycle.preStop"] = *c.Lifecycle.PreStop
+	}
+	for _, field := range slices.Sorted(maps.Keys(handlers)) {
+		if actions := actionsOf(handlers[field]); len(actions) > 1 {
+			return fmt.Errorf("%s.%s has the actions %s; to replace the generated action, add `$patch: replace` beside the "+
+				"new action", path, field, strings.Join(actions, " and "))
 		}
 	}
-	if c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
-		return nil
-	}
-	return check("lifecycle.preStop", *c.Lifecycle.PreStop)
+	return nil
 }
 
 // actionsOf returns the JSON names of the fields of a handler that are set. All fields are pointers.

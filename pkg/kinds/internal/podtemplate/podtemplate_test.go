@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 	"windlass.dev/windlass/pkg/kinds/internal/podtemplate"
 )
 
@@ -28,6 +29,7 @@ func generated() *corev1.PodTemplateSpec {
 				Name: "app", Image: "web:1", Args: []string{"serve"},
 				Ports:        []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
 				Env:          []corev1.EnvVar{{Name: "A", Value: "1"}},
+				EnvFrom:      []corev1.EnvFromSource{{Prefix: "a"}},
 				VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/app"}},
 				ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
 					HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromString("http")},
@@ -51,7 +53,7 @@ func over(t testing.TB, text string) *v1alpha1.PodTemplate {
 	return template
 }
 
-func TestMergeChangesOnlyWhatPodTemplateSays(t *testing.T) {
+func TestMergeKeepsFieldsThatPodTemplateDoesNotSet(t *testing.T) {
 	for name, c := range map[string]struct {
 		over string
 		want func(*corev1.PodTemplateSpec)
@@ -71,7 +73,7 @@ func TestMergeChangesOnlyWhatPodTemplateSays(t *testing.T) {
 		}},
 		"a variable of the container": {
 			"spec: {containers: [{name: app, env: [{name: B, value: '2'}]}]}", func(p *corev1.PodTemplateSpec) {
-				p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "B", Value: "2"}, {Name: "A", Value: "1"}}
+				p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}}
 			},
 		},
 		"an init container": {
@@ -83,6 +85,27 @@ func TestMergeChangesOnlyWhatPodTemplateSays(t *testing.T) {
 			"spec: {containers: [{name: app, readinessProbe: {$patch: replace, exec: {command: ['true']}}}]}",
 			func(p *corev1.PodTemplateSpec) {
 				p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+					Exec: &corev1.ExecAction{Command: []string{"true"}},
+				}}
+			},
+		},
+		"envFrom, which has no key": {
+			"spec: {containers: [{name: app, envFrom: [{prefix: b, secretRef: {name: b}}]}]}", func(p *corev1.PodTemplateSpec) {
+				p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{Prefix: "b", SecretRef: &corev1.SecretEnvSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: "b"},
+				}}}
+			},
+		},
+		"a container before the container of the App": {
+			"spec: {containers: [{name: proxy, image: 'proxy:1'}]}", func(p *corev1.PodTemplateSpec) {
+				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "proxy", Image: "proxy:1"})
+			},
+		},
+		"the replacement of an object that is not generated": {
+			"spec: {affinity: {$patch: replace, podAffinity: {}}, containers: [{name: app, livenessProbe: " +
+				"{$patch: replace, exec: {command: ['true']}}}]}", func(p *corev1.PodTemplateSpec) {
+				p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}}
+				p.Spec.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
 					Exec: &corev1.ExecAction{Command: []string{"true"}},
 				}}
 			},
@@ -111,37 +134,62 @@ func TestMergeChangesOnlyWhatPodTemplateSays(t *testing.T) {
 }
 
 func TestMergeNamesInvalidField(t *testing.T) {
-	const app = "podTemplate.spec.containers[name=app]"
+	const app = "spec.podTemplate.spec.containers[name=app]"
+	const invalid = "spec.podTemplate is invalid: "
 	for name, c := range map[string]struct{ over, want string }{
-		"a typing error": {"spec: {nodeSelektor: {a: b}}", `podTemplate is invalid: unknown field "spec.nodeSelektor"`},
-		"a typing error in a container": {
-			"spec: {containers: [{name: app, imagee: a}]}", `podTemplate is invalid: unknown field "spec.containers[0].imagee"`,
+		"an unknown field": {
+			"spec: {nodeSelektor: {a: b}}", invalid + `unknown field "spec.podTemplate.spec.nodeSelektor"`,
 		},
-		"two typing errors": {
-			"spec: {a: 1, b: 2}", `podTemplate is invalid: [unknown field "spec.a", unknown field "spec.b"]`,
+		"an unknown field of a container": {
+			"spec: {containers: [{name: app, imagee: a}]}",
+			invalid + `unknown field "spec.podTemplate.spec.containers[0].imagee"`,
+		},
+		"two unknown fields": {
+			"spec: {a: 1, b: 2}",
+			invalid + `[unknown field "spec.podTemplate.spec.a", unknown field "spec.podTemplate.spec.b"]`,
 		},
 		"a list with too many items": {
 			"spec: {containers: [{name: app, env: [" + strings.Repeat("{name: a}, ", 257) + "]}]}",
-			"podTemplate.spec.containers[0].env has 257 items, and may have 256",
+			"spec.podTemplate.spec.containers[0].env has 257 items; it must have at most 256",
 		},
 		"too many bytes": {
-			"spec: {hostname: " + strings.Repeat("a", 1<<16) + "}", "podTemplate has 65560 bytes, and may have 65536",
+			"spec: {hostname: " + strings.Repeat("a", 1<<15) + "}",
+			"spec.podTemplate has 32792 bytes; it must have at most 32768",
 		},
 		"a value of a wrong type": {
-			"spec: {containers: app}", "podTemplate has a value of a wrong type: json: cannot unmarshal string into Go struct " +
-				"field PodSpec.spec.containers of type []v1.Container",
+			"spec: {containers: app}", "spec.podTemplate has a value of a wrong type: json: cannot unmarshal string into Go " +
+				"struct field PodSpec.spec.containers of type []v1.Container",
 		},
 		"a container without a name": {
 			"spec: {containers: [{image: a}]}",
-			"podTemplate cannot be merged: map: map[image:a] does not contain declared merge key: name",
+			"spec.podTemplate cannot be merged: map: map[image:a] does not contain declared merge key: name",
 		},
 		"a label of the operator": {
 			"metadata: {labels: {windlass.dev/app: a}}",
-			"podTemplate.metadata.labels[windlass.dev/app] is reserved for the operator",
+			"spec.podTemplate.metadata.labels[windlass.dev/app] is reserved for the operator",
+		},
+		"a directive whose result depends on the order of the fields": {
+			"spec: {containers: [{name: app, $deleteFromPrimitiveList/args: [a]}]}", "spec.podTemplate.spec.containers[0] " +
+				"must not have $deleteFromPrimitiveList/args; the only supported directive is $patch",
+		},
+		"an unknown value of a directive": {
+			"spec: {affinity: {$patch: merge}}", "spec.podTemplate.spec.affinity.$patch must be replace or delete",
+		},
+		"too many objects within each other": {
+			"spec: {a: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}",
+			"spec.podTemplate has too many objects within each other",
+		},
+		"a container with a port of the name to which the Service sends requests": {
+			"spec: {containers: [{name: proxy, image: p, ports: [{name: http, containerPort: 9}]}]}",
+			"port http of container proxy in spec.podTemplate needs another name, because the Service sends requests to " +
+				"this name",
+		},
+		"a directive in the labels": {
+			"metadata: {labels: {$patch: replace, team: shop}}", "spec.podTemplate.metadata.labels must not have $patch",
 		},
 		"an annotation that the operator may need": {
 			"metadata: {annotations: {windlass.dev/a: a}}",
-			"podTemplate.metadata.annotations[windlass.dev/a] is reserved for the operator",
+			"spec.podTemplate.metadata.annotations[windlass.dev/a] is reserved for the operator",
 		},
 		"the image": {
 			"spec: {containers: [{name: app, image: a}]}", app + ".image must not be set: set image in the spec instead",
@@ -151,11 +199,11 @@ func TestMergeNamesInvalidField(t *testing.T) {
 		},
 		"the ServiceAccount": {
 			"spec: {serviceAccountName: a}",
-			"podTemplate.spec.serviceAccountName must not be set: set serviceAccountName in the spec instead",
+			"spec.podTemplate.spec.serviceAccountName must not be set: set serviceAccountName in the spec instead",
 		},
 		"the ServiceAccount by its deprecated name": {
 			"spec: {serviceAccount: a}",
-			"podTemplate.spec.serviceAccountName must not be set: set serviceAccountName in the spec instead",
+			"spec.podTemplate.spec.serviceAccountName must not be set: set serviceAccountName in the spec instead",
 		},
 		"the generated container": {"spec: {containers: [{name: app, $patch: delete}]}", app + " must not be deleted"},
 		"all containers":          {"spec: {containers: [{$patch: replace}, {name: a}]}", app + " must not be deleted"},
@@ -169,17 +217,17 @@ func TestMergeNamesInvalidField(t *testing.T) {
 		},
 		"a generated volume": {
 			"spec: {volumes: [{name: config, configMap: {name: theirs}}]}",
-			"podTemplate.spec.volumes[name=config] must not be changed, because the operator needs it",
+			"spec.podTemplate.spec.volumes[name=config] must not be changed, because the operator needs it",
 		},
 		"two actions of a probe": {
 			"spec: {containers: [{name: app, readinessProbe: {exec: {command: ['true']}}}]}",
 			app + ".readinessProbe has the actions exec and httpGet; to replace the generated action, add `$patch: replace` " +
-				"beside the new one",
+				"beside the new action",
 		},
 		"two actions of a hook": {
 			"spec: {containers: [{name: app, lifecycle: {preStop: {exec: {command: ['true']}}}}]}",
 			app + ".lifecycle.preStop has the actions exec and sleep; to replace the generated action, add `$patch: replace` " +
-				"beside the new one",
+				"beside the new action",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,8 +279,8 @@ func FuzzMerge(f *testing.F) {
 			return
 		}
 		merged, err := podtemplate.Merge(generated(), template, "app")
-		if err == nil && merged.Spec.Containers[len(merged.Spec.Containers)-1].Name == "" {
-			t.Errorf("a container has no name: %v", merged)
+		if err == nil && pods.Container(merged, "app") == nil {
+			t.Errorf("the template lacks the container app: %v", merged)
 		}
 	})
 }

@@ -23,5 +23,5 @@ var (
 	messageInjectedEnded = Messages.Declare("",
 		"The Pod failed before its command started: container {container} with image {image}, "+pods.InjectedWords+
 			", ended with exit code {code}.",
-		"Correct podTemplate, or ask whoever adds the container to Pods.")
+		"For an App, correct podTemplate if it adds the container. Otherwise ask whoever adds the container to Pods.")
 )

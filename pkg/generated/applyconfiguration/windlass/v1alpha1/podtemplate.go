@@ -9,15 +9,14 @@ import (
 // PodTemplateApplyConfiguration represents a declarative configuration of the PodTemplate type for use
 // with apply.
 //
-// PodTemplate is what a Pod template has besides the fields that the operator generates. The operator merges it into
-// the generated template as `kubectl patch` does by default: it replaces values, merges objects, and merges the items
-// of lists such as containers, env and volumes by their names. null removes a field. A podTemplate may have 64 KiB, and
-// 256 items in each list.
+// PodTemplate is a patch of the Pod template that the operator generates. The operator merges it as `kubectl patch` does
+// by default: it replaces values, merges objects, and merges the items of lists such as containers, env and volumes by
+// their names. A podTemplate is limited to 32 KiB as JSON, and each of its lists to 256 items.
 type PodTemplateApplyConfiguration struct {
 	// metadata are labels and annotations of the Pods.
 	Metadata *PodTemplateMetadataApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the spec of the Pods: see `kubectl explain pod.spec`. The operator, and not the API server, checks it. A
-	// field that does not exist, or a value of a wrong type, is an error in the condition Ready.
+	// spec is merged into the spec of the Pods: see `kubectl explain pod.spec`. The API server stores it without
+	// validation. If a field does not exist or has a wrong type, the condition Ready says so.
 	Spec *runtime.RawExtension `json:"spec,omitempty"`
 }
 

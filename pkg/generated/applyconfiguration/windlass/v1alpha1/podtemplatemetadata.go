@@ -7,7 +7,8 @@ package v1alpha1
 //
 // PodTemplateMetadata has the labels and annotations of Pods.
 type PodTemplateMetadataApplyConfiguration struct {
-	// labels are added to the labels of the Pods. The keys by which the operator selects Pods are reserved.
+	// labels are added to the labels of the Pods. The labels that the operator sets, and keys that begin with
+	// windlass.dev/, are reserved.
 	Labels map[string]string `json:"labels,omitempty"`
 	// annotations are added to the annotations of the Pods. Keys that begin with windlass.dev/ are reserved.
 	Annotations map[string]string `json:"annotations,omitempty"`
