@@ -2,9 +2,9 @@ package v1alpha1
 
 import "k8s.io/apimachinery/pkg/runtime"
 
-// PodTemplate is a patch of the Pod template that the operator generates. The operator merges it as `kubectl patch` does
-// by default: it replaces values, merges objects, and merges the items of lists such as containers, env and volumes by
-// their names. A podTemplate is limited to 32 KiB as JSON, and each of its lists to 256 items.
+// PodTemplate is a patch of the Pod template that the operator generates. The operator merges it as `kubectl patch`
+// does by default: it replaces values, merges objects, and merges the items of lists such as containers, env and
+// volumes by their names. A podTemplate is limited to 32 KiB as JSON, and each of its lists to 256 items.
 type PodTemplate struct {
 	// metadata are labels and annotations of the Pods.
 	//

@@ -9,9 +9,9 @@ import (
 // PodTemplateApplyConfiguration represents a declarative configuration of the PodTemplate type for use
 // with apply.
 //
-// PodTemplate is a patch of the Pod template that the operator generates. The operator merges it as `kubectl patch` does
-// by default: it replaces values, merges objects, and merges the items of lists such as containers, env and volumes by
-// their names. A podTemplate is limited to 32 KiB as JSON, and each of its lists to 256 items.
+// PodTemplate is a patch of the Pod template that the operator generates. The operator merges it as `kubectl patch`
+// does by default: it replaces values, merges objects, and merges the items of lists such as containers, env and
+// volumes by their names. A podTemplate is limited to 32 KiB as JSON, and each of its lists to 256 items.
 type PodTemplateApplyConfiguration struct {
 	// metadata are labels and annotations of the Pods.
 	Metadata *PodTemplateMetadataApplyConfiguration `json:"metadata,omitempty"`
