@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -123,6 +124,12 @@ func Worst(errs ...error) error {
 		x, y := classify(Result{}, a), classify(Result{}, b)
 		return cmp.Or(cmp.Compare(x.rank(), y.rank()), cmp.Compare(x.retryDelay(), y.retryDelay()))
 	})
+}
+
+// IsDryRunUnsupported reports whether the API server rejected a dry run because of an admission webhook that does not
+// support dry runs (k8s.io/apiserver, pkg/admission/plugin/webhook/errors).
+func IsDryRunUnsupported(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run")
 }
 
 // Quiet reports whether an error says nothing about the object. The engine then does not write the status.

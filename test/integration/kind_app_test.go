@@ -79,6 +79,7 @@ var apps = kindOf[v1alpha1.AppSpec]{
 				"get configmaps " + namespace + "/settings",
 				"get secrets " + namespace + "/payment",
 				"get secrets " + namespace + "/shop-credentials",
+				"create deployments " + namespace + "/shop", // a dry run
 				"create pods " + namespace + "/shop-before-rollout",
 				"create configmaps " + namespace + "/" + framework.ConfigOfEverything,
 				"update apps/status " + namespace + "/shop",        // the Pod exists

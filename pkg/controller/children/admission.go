@@ -7,7 +7,11 @@ import (
 
 // noteRewrite compares the response to a write with the desired state. If the API server has kept another value of a
 // desired field, for example because of a mutating policy, noteRewrite remembers both values, and records a warning.
+// After a dry run, noteRewrite does nothing.
 func (t *Type[T]) noteRewrite(owner Owner, w desiredState[T], returned T) {
+	if t.dryRun != nil {
+		return
+	}
 	w.object, returned = withoutFixedData(w.object, returned)
 	c, err := t.change(w, returned, t.first())
 	if err != nil || c == nil {

@@ -118,19 +118,32 @@ func (d *Declaration[S, C]) apply(ctx context.Context, s S) error {
 	if d.When != nil && !d.When(s) {
 		return d.writer.Prune(ctx, owner, name)
 	}
-	of := d.writer
-	var initially func(C)
+	desired := d.Desired(s)
+	of, initially := d.prepared(s, desired)
+	live, err := of.Ensure(ctx, owner, desired, initially)
+	return d.applied(s, live, err)
+}
+
+// Try creates or updates the child as a dry run: see Type.Try. When and Hold have no effect.
+func (d *Declaration[S, C]) Try(ctx context.Context, s S) error {
+	desired := d.Desired(s)
+	of, initially := d.prepared(s, desired)
+	return of.Try(ctx, s.ChildOwner(), desired, initially)
+}
+
+// prepared sets the name of the desired child. It returns the Type that writes the child, and the function that changes
+// the child before it is created.
+func (d *Declaration[S, C]) prepared(s S, desired C) (of Type[C], initially func(C)) {
+	of = d.writer
 	if d.Keep != nil {
 		of.Keep = func(desired, live C) { d.Keep(s, desired, live) }
 	}
 	if d.Initially != nil {
 		initially = func(desired C) { d.Initially(s, desired) }
 	}
-	desired := d.Desired(s)
-	desired.SetNamespace(namespace)
-	desired.SetName(name)
-	live, err := of.Ensure(ctx, owner, desired, initially)
-	return d.applied(s, live, err)
+	desired.SetNamespace(s.ChildOwner().GetNamespace())
+	desired.SetName(s.ChildOwner().GetName() + d.Suffix)
+	return of, initially
 }
 
 func (d *Declaration[S, C]) applied(s S, live C, err error) error {

@@ -51,6 +51,9 @@ type Type[T Object] struct {
 	// Custom is true if the type is a custom resource. Its spec belongs to the owner as a whole, like
 	// the data of a ConfigMap, and is not recorded.
 	Custom bool
+
+	// dryRun is the option dryRun of the writes. Try sets it.
+	dryRun []string
 }
 
 // Ensure creates the child, or updates it to the desired state want, and returns the result. A
@@ -68,6 +71,17 @@ func (t *Type[T]) Ensure(ctx context.Context, owner Owner, want T, initially fun
 		return live, fmt.Errorf("reading %s from the cache: %w", t.describe(want), err)
 	}
 	return t.update(ctx, owner, want, live)
+}
+
+// Try sends the writes of Ensure as dry runs, so that nothing is stored. It does not call Before. It returns the error
+// of Ensure, or nil if the API server cannot tell, because an admission webhook does not support dry runs.
+func (t Type[T]) Try(ctx context.Context, owner Owner, want T, initially func(T)) error {
+	t.dryRun = []string{metav1.DryRunAll}
+	_, err := t.Ensure(ctx, owner, want, initially)
+	if controller.IsDryRunUnsupported(err) {
+		return nil
+	}
+	return err
 }
 
 // Update is Ensure for a child that existed when the reconcile began. If the child was deleted since, Update returns
@@ -168,14 +182,14 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 		initially(first)
 	}
 	t.Tracker.Sends(owner.key())
-	live, err := t.Client(want.GetNamespace()).Create(ctx, first, metav1.CreateOptions{})
+	live, err := t.Client(want.GetNamespace()).Create(ctx, first, metav1.CreateOptions{DryRun: t.dryRun})
 	if apierrors.IsAlreadyExists(err) {
 		return t.claim(ctx, owner, want)
 	}
 	if err != nil {
 		return live, fmt.Errorf("creating %s: %w", t.describe(want), inOrder(err))
 	}
-	t.Tracker.Wrote(owner.key(), t.Kind, t.Cache, live.GetResourceVersion())
+	t.wrote(owner, live)
 	t.noteRewrite(owner, w, live)
 	return live, nil
 }
@@ -222,7 +236,7 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 			return live, err
 		}
 	}
-	if t.Before != nil {
+	if t.Before != nil && t.dryRun == nil {
 		if err := t.Before(ctx, live); err != nil {
 			return live, err
 		}
@@ -262,12 +276,19 @@ func (t *Type[T]) write(
 		return live, err
 	}
 	t.Tracker.Sends(owner.key())
-	updated, err := t.Client(live.GetNamespace()).Patch(ctx, live.GetName(), kind, patch, metav1.PatchOptions{})
+	updated, err := t.Client(live.GetNamespace()).Patch(ctx, live.GetName(), kind, patch, metav1.PatchOptions{DryRun: t.dryRun})
 	if err != nil {
 		return live, fmt.Errorf("%s %s: %w", doing, t.describe(live), inOrder(err))
 	}
-	t.Tracker.Wrote(owner.key(), t.Kind, t.Cache, updated.GetResourceVersion())
+	t.wrote(owner, updated)
 	return updated, nil
+}
+
+// wrote records the response to a write, unless the write was a dry run.
+func (t *Type[T]) wrote(owner Owner, response T) {
+	if t.dryRun == nil {
+		t.Tracker.Wrote(owner.key(), t.Kind, t.Cache, response.GetResourceVersion())
+	}
 }
 
 func (t *Type[T]) describe(child T) string {

@@ -60,7 +60,8 @@ func NewJournal(clients ...Fake) *Journal {
 // Writes returns each write as a short line: `create pods default/example-at-pod`,
 // `update ats/status default/example-at`. A line ends in "without precondition" if the write could change a
 // different or newer object: an update without a resource version, or a patch or delete with neither a UID
-// nor a resource version as its precondition. A create needs no precondition.
+// nor a resource version as its precondition. A create needs no precondition. A line begins with "dry-run " if the API
+// server only checks the write.
 func (j *Journal) Writes() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -139,6 +140,9 @@ func describe(action clienttesting.Action) string {
 		}
 	}
 	line := lineOf(action, name)
+	if isDryRun(action) {
+		line = "dry-run " + line
+	}
 	if !guarded {
 		line += " without precondition"
 	}

@@ -109,6 +109,9 @@ func (s *Server) reaction(tracker clienttesting.ObjectTracker) clienttesting.Rea
 			if err != nil {
 				return true, nil, err
 			}
+			if isDryRun(a) {
+				return true, object, absent(tracker, a, object)
+			}
 			a.Object = object
 			return store(a)
 		case clienttesting.UpdateActionImpl:
@@ -127,7 +130,11 @@ func (s *Server) reaction(tracker clienttesting.ObjectTracker) clienttesting.Rea
 			if err != nil {
 				return true, nil, err
 			}
-			return s.write(tracker, a, identity, func() (runtime.Object, error) {
+			into := tracker
+			if isDryRun(a) {
+				into = dryRun{tracker}
+			}
+			return s.write(into, a, identity, func() (runtime.Object, error) {
 				_, patched, err := apply(a)
 				if err == nil && a.PatchType == types.StrategicMergePatchType && isCustom(patched) {
 					err = apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch",
@@ -140,14 +147,6 @@ func (s *Server) reaction(tracker clienttesting.ObjectTracker) clienttesting.Rea
 		}
 		return false, nil, nil
 	}
-}
-
-// dryRun is a tracker that does not store the result of a patch.
-type dryRun struct{ clienttesting.ObjectTracker }
-
-// Patch implements clienttesting.ObjectTracker.
-func (dryRun) Patch(schema.GroupVersionResource, runtime.Object, string, ...metav1.PatchOptions) error {
-	return nil
 }
 
 // created returns the object that a create stores.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
@@ -26,9 +27,10 @@ import (
 // missing and its UID is in the status, its command may have run. All Pods of an App have the same name, so that the
 // API server rejects a second Pod. A Pod has pods.TrackingFinalizer until the status says how its command ended.
 type beforeRollout struct {
-	commands *runonce.Commands
-	configs  *configMaps
-	clock    clock.PassiveClock
+	commands   *runonce.Commands
+	configs    *configMaps
+	deployment *children.Declaration[*scope, *appsv1.Deployment] // set by ownedBy
+	clock      clock.PassiveClock
 }
 
 // deletionRecheck is how often an App is reconciled while it waits for the deletion of a Pod that the cache lacks.
@@ -167,10 +169,13 @@ func (b *beforeRollout) settle(ctx context.Context, p *scope) error {
 	return err
 }
 
-// create creates the Pod, and returns its state.
+// create creates the Pod, and returns its state. If the API server would reject the Deployment with the new template,
+// create returns the error of that dry run instead: the command must not run for a template that cannot be rolled out.
 func (b *beforeRollout) create(ctx context.Context, p *scope, wanted runID) (runonce.State, error) {
 	state, err := b.commands.Create(ctx, p.app, wanted, func() (*corev1.Pod, error) {
-		return desiredRunPod(p.app, p.observed.template, wanted), nil
+		err := b.deployment.Try(ctx, p)
+		p.applied = applied{} // Try has called Keep of the Deployment
+		return desiredRunPod(p.app, p.observed.template, wanted), err
 	})
 	if last := (*runonce.Rejection)(nil); errors.As(err, &last) {
 		err = controller.Warn(pods.Rejected(runPodName(p.app), last.Err, "", last.After))

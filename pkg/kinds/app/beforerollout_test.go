@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -20,6 +21,8 @@ import (
 
 const (
 	runName         = "web-before-rollout"
+	tryDeployment   = "dry-run create deployments default/web"
+	tryPatch        = "dry-run patch deployments default/web"
 	createRun       = "create pods default/" + runName
 	openRun         = "patch pods default/" + runName
 	releaseRun      = openRun
@@ -99,7 +102,7 @@ func (f fixture) imageOf() string { return f.deployment().Spec.Template.Spec.Con
 func TestBeforeRolloutRunsBeforeTheFirstPods(t *testing.T) {
 	f := newFixture(t, example(withMigration))
 	r := f.Reconcile()
-	controllertest.Equal(t, "first writes", []string{createRun, updateStatus}, r.Writes)
+	controllertest.Equal(t, "first writes", []string{tryDeployment, createRun, updateStatus}, r.Writes)
 	if !isGated(f.runPod()) {
 		t.Error("the Pod may run before the status names it")
 	}
@@ -262,7 +265,7 @@ func TestBeforeRolloutDeletesPreviousPodThatTheCacheLacks(t *testing.T) {
 	kindtest.Change(f.Cluster, "default", runName, func(pod *corev1.Pod) { pod.Labels = nil })
 	f.Change(image("web:2"))
 	r := f.Reconcile()
-	controllertest.Equal(t, "writes", []string{createRun, deleteRun}, r.Writes[:2])
+	controllertest.Equal(t, "writes", []string{tryPatch, createRun, deleteRun}, r.Writes[:3])
 	controllertest.Equal(t, "requeue after", deletionRecheck, r.Result.RequeueAfter)
 	f.reconcile()
 	controllertest.Equal(t, "image of the command", "web:2", f.runPod().Spec.Containers[0].Image)
@@ -296,7 +299,7 @@ func TestBeforeRolloutReportsRejectedPod(t *testing.T) {
 	f := newFixture(t, example(withMigration))
 	f.Journal.FailNext("create", "pods", apierrors.NewForbidden(corev1.Resource("pods"), runName, errors.New("denied")))
 	r := f.Reconcile()
-	controllertest.Equal(t, "writes", []string{createRun, updateStatus}, r.Writes)
+	controllertest.Equal(t, "writes", []string{tryDeployment, createRun, updateStatus}, r.Writes)
 	if !strings.HasPrefix(f.ready(), "False PodRejected: The API server rejected Pod web-before-rollout: ") {
 		t.Errorf("the condition is %s", f.ready())
 	}
@@ -306,6 +309,42 @@ func TestBeforeRolloutReportsRejectedPod(t *testing.T) {
 	if f.runPod() == nil {
 		t.Error("the Pod was not created again")
 	}
+}
+
+func TestBeforeRolloutDoesNotRunForTemplateThatTheAPIServerRejects(t *testing.T) {
+	for name, c := range map[string]struct {
+		f    fixture
+		verb string
+	}{
+		"a new App":          {newFixture(t, example(withMigration)), "create"},
+		"an App with Pods":   {rolledOutFixture(t), "patch"},
+		"an App with config": {rolledOutFixture(t, withFiles("slow")), "patch"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := c.f
+			f.Change(image("web:2"))
+			if c.verb == "patch" {
+				controllertest.Equal(t, "writes", []string{deleteRun, updateStatus}, f.Reconcile().Writes)
+			}
+			rejected := apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "web", field.ErrorList{
+				field.Required(field.NewPath("spec", "template", "spec", "containers").Index(1).Child("image"), ""),
+			})
+			for range 3 { // a rejected patch is tried in three forms
+				f.Journal.FailNext(c.verb, "deployments", rejected)
+			}
+			f.Reconcile()
+			controllertest.Equal(t, "Pod of beforeRollout", (*corev1.Pod)(nil), f.runPod())
+			if !strings.Contains(f.ready(), `Deployment.apps "web" is invalid: spec.template.spec.containers[1].image: Required`) {
+				t.Errorf("the condition is %s", f.ready())
+			}
+		})
+	}
+}
+
+func TestBeforeRolloutRunsAlthoughWebhookDoesNotSupportDryRuns(t *testing.T) {
+	f := newFixture(t, example(withMigration))
+	f.Journal.FailNext("create", "deployments", apierrors.NewBadRequest(`admission webhook "a" does not support dry run`))
+	controllertest.Equal(t, "writes", []string{tryDeployment, createRun, updateStatus}, f.Reconcile().Writes)
 }
 
 func TestBeforeRolloutDoesNotTouchForeignPod(t *testing.T) {

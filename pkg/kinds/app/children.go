@@ -33,10 +33,11 @@ const (
 // the ConfigMap. The Ingress needs the Service, so that it does not route to a Service of somebody else. No other child
 // needs another one.
 func ownedBy(c kinds.Cluster, before *beforeRollout) []children.Child[*scope] {
+	before.deployment = deploymentOf(c)
 	return []children.Child[*scope]{
 		before,
 		before.configs,
-		deploymentOf(c),
+		before.deployment,
 		children.Owns(c.Services(), by(desiredService)),
 		ingressOf(c),
 		&children.Declaration[*scope, *autoscalingv2.HorizontalPodAutoscaler]{
@@ -65,7 +66,7 @@ func holdsAutoscaler(p *scope) bool {
 }
 
 // deploymentOf declares the Deployment.
-func deploymentOf(c kinds.Cluster) children.Child[*scope] {
+func deploymentOf(c kinds.Cluster) *children.Declaration[*scope, *appsv1.Deployment] {
 	return &children.Declaration[*scope, *appsv1.Deployment]{
 		Resource: c.Deployments(),
 		Needs:    []string{nameConfigMap},

@@ -30,9 +30,9 @@ func IsRejection(err error) bool {
 
 // IsUndecided reports whether err, from a dry-run creation of a Pod, leaves open whether the API server would accept
 // the Pod. The cause is an admission webhook that does not support dry run, or an operator that may not create Pods
-// (k8s.io/apiserver, pkg/admission/plugin/webhook/errors and pkg/endpoints/handlers/responsewriters).
+// (k8s.io/apiserver, pkg/endpoints/handlers/responsewriters).
 func IsUndecided(err error) bool {
-	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run") ||
+	return controller.IsDryRunUnsupported(err) ||
 		apierrors.IsForbidden(err) && strings.Contains(err.Error(), `cannot create resource "pods"`)
 }
 
