@@ -3,10 +3,13 @@ package framework
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -15,11 +18,21 @@ import (
 // ConfigOfEverything is the name of the ConfigMap of the App shop with the spec of EverythingOfApp.
 const ConfigOfEverything = "shop-9559317e37d321db"
 
-// EverythingOfApp returns a spec that uses every field of App. CreateReferences creates the objects that an App with
+// EverythingOfApp returns a spec that uses every field of App except short forms: port, probe, and ingress.host.
+// CreateReferences creates the objects that an App with
 // this spec needs.
 func EverythingOfApp() v1alpha1.AppSpec {
 	return v1alpha1.AppSpec{
-		Image: "shop:1", Replicas: ptr.To[int32](3), Port: 9000,
+		Image: "shop:1", Replicas: ptr.To[int32](3),
+		Ports: []v1alpha1.AppPort{
+			{Name: "http", Port: 9000, Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("http")},
+			{Name: "metrics", Port: 9090, Protocol: corev1.ProtocolTCP, ServicePort: 9091},
+			{Name: "events", Port: 5353, Protocol: corev1.ProtocolUDP},
+		},
+		Service: &v1alpha1.AppService{
+			Annotations: map[string]string{"example.com/owner": "shop"}, Type: corev1.ServiceTypeClusterIP,
+			SessionAffinity: corev1.ServiceAffinityClientIP, TrafficDistribution: ptr.To("PreferSameZone"),
+		},
 		Command: []string{"/shop"}, Args: []string{"--listen=:9000"},
 		Env: []corev1.EnvVar{
 			{Name: "LEVEL", Value: "info"},
@@ -35,8 +48,11 @@ func EverythingOfApp() v1alpha1.AppSpec {
 			},
 		},
 		Config: map[string]string{"shop.toml": "currency = \"EUR\"\n", "empty": ""},
+		ConfigPath: "/etc/shop",
 		Ingress: &v1alpha1.AppIngress{
-			Host: "shop.example.com", Path: "/shop", ClassName: ptr.To("nginx"), TLSSecretName: "shop-tls",
+			Hosts: []string{"shop.example.com", "*.shop.example.com"}, Path: "/shop",
+			PathType: networkingv1.PathTypeExact, Annotations: map[string]string{"example.com/body-size": "8m"},
+			ClassName: ptr.To("nginx"), TLSSecretName: "shop-tls",
 		},
 		Autoscaling: &v1alpha1.AppAutoscaling{
 			MinReplicas: ptr.To[int32](2), MaxReplicas: 5, TargetCPUUtilizationPercentage: ptr.To[int32](70),
@@ -47,7 +63,17 @@ func EverythingOfApp() v1alpha1.AppSpec {
 			},
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("134217728")},
 		},
-		Probe:              &v1alpha1.AppProbe{Path: "/healthz"},
+		Probes: &v1alpha1.AppProbes{
+			Startup:   &v1alpha1.AppContainerProbe{Exec: &v1alpha1.AppExec{Command: []string{"/started"}}, FailureThreshold: 30},
+			Liveness:  &v1alpha1.AppContainerProbe{TCPSocket: &v1alpha1.AppTCPSocket{}, PeriodSeconds: 20},
+			Readiness: &v1alpha1.AppContainerProbe{HTTPGet: &v1alpha1.AppHTTPGet{Path: "/healthz"}, TimeoutSeconds: 2},
+		},
+		Rollout: &v1alpha1.AppRollout{
+			Strategy: appsv1.RollingUpdateDeploymentStrategyType, MaxSurge: ptr.To(intstr.FromInt32(1)),
+			MaxUnavailable: ptr.To(intstr.FromString("10%")), MinReadySeconds: ptr.To[int32](1),
+			ProgressDeadlineSeconds: ptr.To[int32](300), RevisionHistoryLimit: ptr.To[int32](5),
+		},
+		Shutdown:           &v1alpha1.AppShutdown{DelaySeconds: ptr.To[int64](10), GracePeriodSeconds: ptr.To[int64](20)},
 		DatabaseRef:        &v1alpha1.DatabaseReference{Kind: "Database", Name: "shop"},
 		ServiceAccountName: "shop",
 		ImagePullSecrets:   []corev1.LocalObjectReference{{Name: "registry"}},
@@ -56,7 +82,7 @@ func EverythingOfApp() v1alpha1.AppSpec {
 				Labels: map[string]string{"team": "shop"}, Annotations: map[string]string{"example.com/scrape": "true"},
 			},
 			Spec: &runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"app","workingDir":"/shop"}],` +
-				`"terminationGracePeriodSeconds":60,"tolerations":[{"key":"batch","operator":"Exists"}]}`)},
+				`"tolerations":[{"key":"batch","operator":"Exists"}]}`)},
 		},
 		BeforeRollout: &v1alpha1.AppBeforeRollout{
 			Command: []string{"/migrate"}, Args: []string{"--wait"}, Image: "migrations:1",

@@ -4,9 +4,11 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -20,7 +22,21 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 			s.Autoscaling, s.Replicas = nil, ptr.To[int32](1)
 		},
 	},
-	"port": {func(s *v1alpha1.AppSpec) { s.Port = 9001 }},
+	"port": {func(s *v1alpha1.AppSpec) { s.Port, s.Ports = 9001, nil }},
+	"ports": {
+		func(s *v1alpha1.AppSpec) {
+			udp := v1alpha1.AppPort{Name: "quic", Port: 9000, ServicePort: 80, Protocol: corev1.ProtocolUDP}
+			s.Ports = append(s.Ports[:1], udp)
+		},
+		func(s *v1alpha1.AppSpec) { s.Ports[0], s.Ports[1] = s.Ports[1], s.Ports[0] },
+		func(s *v1alpha1.AppSpec) {
+			s.Ports, s.Service, s.Ingress, s.Probes = []v1alpha1.AppPort{}, nil, nil, nil
+		},
+	},
+	"service": {
+		func(s *v1alpha1.AppSpec) { s.Service.Annotations = map[string]string{"example.com/team": "else"} },
+		func(s *v1alpha1.AppSpec) { s.Service = nil },
+	},
 	"command": {
 		func(s *v1alpha1.AppSpec) { s.Command = []string{"/other", "x"} }, func(s *v1alpha1.AppSpec) { s.Command = nil },
 	},
@@ -38,6 +54,7 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 		func(s *v1alpha1.AppSpec) { s.Config = nil },
 		func(s *v1alpha1.AppSpec) { delete(s.Config, "empty") },
 	},
+	"configPath": {func(s *v1alpha1.AppSpec) { s.ConfigPath = "" }},
 	"ingress": {
 		func(s *v1alpha1.AppSpec) {
 			s.Ingress = &v1alpha1.AppIngress{Host: "else.example.com", ClassName: ptr.To("else")}
@@ -54,10 +71,23 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 		},
 		func(s *v1alpha1.AppSpec) { s.Resources, s.Autoscaling = corev1.ResourceRequirements{}, nil },
 	},
-	"probe": {
-		func(s *v1alpha1.AppSpec) { s.Probe = &v1alpha1.AppProbe{Path: "/else"} }, func(s *v1alpha1.AppSpec) {
-			s.Probe = nil
+	"probe": {func(s *v1alpha1.AppSpec) { s.Probes.Readiness, s.Probe = nil, &v1alpha1.AppProbe{Path: "/else"} }},
+	"probes": {
+		func(s *v1alpha1.AppSpec) {
+			s.Probes.Startup, s.Probes.Liveness.TCPSocket = nil, nil
+			s.Probes.Liveness.HTTPGet = &v1alpha1.AppHTTPGet{Port: ptr.To(intstr.FromString("metrics"))}
 		},
+		func(s *v1alpha1.AppSpec) { s.Probes = nil },
+	},
+	"rollout": {
+		func(s *v1alpha1.AppSpec) {
+			s.Rollout = &v1alpha1.AppRollout{Strategy: appsv1.RecreateDeploymentStrategyType}
+		},
+		func(s *v1alpha1.AppSpec) { s.Rollout = nil },
+	},
+	"shutdown": {
+		func(s *v1alpha1.AppSpec) { s.Shutdown.DelaySeconds = ptr.To[int64](0) },
+		func(s *v1alpha1.AppSpec) { s.Shutdown = nil },
 	},
 	"databaseRef":        {func(s *v1alpha1.AppSpec) { s.DatabaseRef = nil }},
 	"serviceAccountName": {func(s *v1alpha1.AppSpec) { s.ServiceAccountName = "" }},

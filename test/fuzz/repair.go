@@ -46,6 +46,7 @@ func (m *maker) repairApp(spec map[string]any) {
 			ingress["path"] = "/"
 		}
 	}
+	m.repairPorts(spec)
 	if files, ok := spec["config"].(map[string]any); ok {
 		for name := range inOrder(files) {
 			if name == "." || strings.HasPrefix(name, "..") {

@@ -31,8 +31,12 @@ func (m *maker) value(s *apiextensionsv1.JSONSchemaProps, field string) any {
 		return nil
 	case len(s.Enum) > 0:
 		return decoded(one(m.Rand, s.Enum).Raw)
-	case s.XIntOrString:
+	case s.XIntOrString && s.Pattern != "":
 		return m.quantity(s)
+	case s.XIntOrString && m.chance(0.5):
+		return one(m.Rand, []string{"http", "25%", "0%", "100%", "1%", "", "%", "-1%", "99999999999%", "a b"})
+	case s.XIntOrString:
+		return m.integer(s)
 	case s.Type == "string":
 		return m.text(s, field)
 	case s.Type == "integer":

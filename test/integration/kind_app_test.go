@@ -107,5 +107,6 @@ var apps = kindOf[v1alpha1.AppSpec]{
 		t.Helper()
 		shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) { app.Spec = spec })
 	},
-	changes: framework.ChangesOfApp,
+	changes:    framework.ChangesOfApp,
+	shortForms: []string{"port", "probe"},
 }

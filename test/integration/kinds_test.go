@@ -94,6 +94,8 @@ type kindOf[S any] struct {
 	changes map[string][]func(*S)
 	// fixed lists the immutable fields, and oneWay lists the fields whose changes cannot be reverted.
 	fixed, oneWay []string
+	// shortForms lists the fields that everything does not set, because it sets their long form.
+	shortForms []string
 }
 
 // asOwner returns k.owner with the functions create and changeAndRevertFields, which depend on S.

@@ -48,7 +48,7 @@ func smallest(schema Node) any {
 	if values, ok := schema["enum"].([]any); ok {
 		return values[0]
 	}
-	if IsQuantity(schema) {
+	if IsIntOrString(schema) {
 		return "1"
 	}
 	switch schema["type"] {

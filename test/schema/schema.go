@@ -138,9 +138,11 @@ func Children(schema Node) map[string]Node {
 	return below
 }
 
-// IsQuantity reports whether a schema describes a resource.Quantity, the only type that is
-// either an integer or a string.
-func IsQuantity(schema Node) bool { return schema["x-kubernetes-int-or-string"] == true }
+// IsIntOrString reports whether a schema describes a resource.Quantity or an intstr.IntOrString.
+func IsIntOrString(schema Node) bool { return schema["x-kubernetes-int-or-string"] == true }
+
+// IsQuantity reports whether a schema describes a resource.Quantity.
+func IsQuantity(schema Node) bool { return IsIntOrString(schema) && schema["pattern"] != nil }
 
 // Patterns returns all regular expressions that a string of this schema must match: its pattern, and the expressions
 // of its validation rules.

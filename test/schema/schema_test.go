@@ -31,7 +31,7 @@ func TestEveryStringListAndMapHasALimit(t *testing.T) {
 		if f.Schema["additionalProperties"] != nil {
 			limit = "maxProperties"
 		}
-		if schema.IsQuantity(f.Schema) {
+		if schema.IsIntOrString(f.Schema) {
 			limit = "maxLength"
 		}
 		if limit == "" || f.Schema["enum"] != nil {

@@ -106,6 +106,8 @@ func oddValues(of schema.Node) []string {
 	case schema.IsQuantity(of):
 		return append(values, `-0`, `-0.0`, `1.0`, `1e18`, `1e19`, `9223372036854775807`, `9223372036854775808`,
 			`-9223372036854775808`, `"1e5.5"`, `"-1"`, `"1e-99"`, `"1E"`, `"1e"`)
+	case schema.IsIntOrString(of):
+		return append(values, `-0`, `1.0`, `0`, `-1`, `2147483648`, `"http"`, `"25%"`, `"99999999999999999999%"`, `"%"`, `""`)
 	case of["type"] == "integer":
 		return append(values, `-0`, `1.0`, `1e0`, `1.5`, `1e400`, `"1"`, `2147483647`, `2147483648`, `4294967297`,
 			`-2147483649`, `9007199254740993`,

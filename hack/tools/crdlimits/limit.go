@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -56,6 +57,9 @@ const (
 	maxQuantityLength = 64
 )
 
+// maxIntOrStringLength limits the name of a port, and a percentage.
+const maxIntOrStringLength = 63
+
 // dateTime matches times of RFC 3339 that Go can parse. It matches no leap seconds, which Go cannot parse.
 const (
 	dateTime = `^([0-9]{4}-` +
@@ -75,7 +79,7 @@ func limit(schema node, path string) error {
 		}
 	}
 	if schema["x-kubernetes-int-or-string"] == true {
-		return limitQuantity(schema, path)
+		return limitIntOrString(schema, path)
 	}
 	switch schema["type"] {
 	case "string":
@@ -124,12 +128,17 @@ func limitChild(parent node, name, path string) error {
 	return limit(child, path)
 }
 
-func limitQuantity(schema node, path string) error {
-	if schema["pattern"] != generated {
-		return fmt.Errorf("%s is an int-or-string, but does not have the pattern that controller-gen generates "+
-			"for a quantity", path)
+// limitIntOrString limits a quantity or, without a pattern, the number or name of a port, or a number or percentage of
+// Pods.
+func limitIntOrString(schema node, path string) error {
+	switch schema["pattern"] {
+	case generated:
+		schema["pattern"], schema["maxLength"] = quantity, maxQuantityLength
+	case nil:
+		schema["minimum"], schema["maximum"], schema["maxLength"] = 0, math.MaxInt32, maxIntOrStringLength
+	default:
+		return fmt.Errorf("%s is an int-or-string with an unknown pattern", path)
 	}
-	schema["pattern"], schema["maxLength"] = quantity, maxQuantityLength
 	return nil
 }
 

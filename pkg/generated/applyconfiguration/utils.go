@@ -42,14 +42,34 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.AppAutoscalingApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppBeforeRollout"):
 		return &applyconfigurationwindlassv1alpha1.AppBeforeRolloutApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppContainerProbe"):
+		return &applyconfigurationwindlassv1alpha1.AppContainerProbeApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppExec"):
+		return &applyconfigurationwindlassv1alpha1.AppExecApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppGRPC"):
+		return &applyconfigurationwindlassv1alpha1.AppGRPCApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppHTTPGet"):
+		return &applyconfigurationwindlassv1alpha1.AppHTTPGetApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppIngress"):
 		return &applyconfigurationwindlassv1alpha1.AppIngressApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppPort"):
+		return &applyconfigurationwindlassv1alpha1.AppPortApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppProbe"):
 		return &applyconfigurationwindlassv1alpha1.AppProbeApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppProbes"):
+		return &applyconfigurationwindlassv1alpha1.AppProbesApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppRollout"):
+		return &applyconfigurationwindlassv1alpha1.AppRolloutApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppService"):
+		return &applyconfigurationwindlassv1alpha1.AppServiceApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppShutdown"):
+		return &applyconfigurationwindlassv1alpha1.AppShutdownApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppSpec"):
 		return &applyconfigurationwindlassv1alpha1.AppSpecApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppStatus"):
 		return &applyconfigurationwindlassv1alpha1.AppStatusApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppTCPSocket"):
+		return &applyconfigurationwindlassv1alpha1.AppTCPSocketApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AvailableTemplate"):
 		return &applyconfigurationwindlassv1alpha1.AvailableTemplateApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("BeforeRolloutRun"):

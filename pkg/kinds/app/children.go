@@ -3,6 +3,7 @@ package app
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/ptr"
@@ -38,7 +39,11 @@ func ownedBy(c kinds.Cluster, before *beforeRollout) []children.Child[*scope] {
 		before,
 		before.configs,
 		before.deployment,
-		children.Owns(c.Services(), by(desiredService)),
+		&children.Declaration[*scope, *corev1.Service]{
+			Resource: c.Services(),
+			When:     when(hasService),
+			Desired:  by(desiredService),
+		},
 		ingressOf(c),
 		&children.Declaration[*scope, *autoscalingv2.HorizontalPodAutoscaler]{
 			Resource: c.HorizontalPodAutoscalers(),

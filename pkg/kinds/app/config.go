@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -50,6 +51,11 @@ func newConfigMaps(c kinds.Cluster, now clock.Clock) (*configMaps, error) {
 	}, err
 }
 
+const (
+	configVolume      = "config"
+	defaultConfigPath = "/etc/app"
+)
+
 // hasConfig reports whether the App has files.
 func hasConfig(app *v1alpha1.App) bool { return len(app.Spec.Config) > 0 }
 
@@ -64,7 +70,8 @@ func desiredConfigMap(app *v1alpha1.App) *corev1.ConfigMap {
 
 // mountConfig mounts the files of an App.
 func mountConfig(app *v1alpha1.App, pod *corev1.PodSpec, container *corev1.Container) {
-	container.VolumeMounts = []corev1.VolumeMount{{Name: configVolume, MountPath: configPath, ReadOnly: true}}
+	path := cmp.Or(app.Spec.ConfigPath, defaultConfigPath)
+	container.VolumeMounts = []corev1.VolumeMount{{Name: configVolume, MountPath: path, ReadOnly: true}}
 	pod.Volumes = []corev1.Volume{{Name: configVolume, VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: configName(app)}},
 	}}}

@@ -2,12 +2,10 @@ package app
 
 import (
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -20,15 +18,8 @@ import (
 
 const (
 	containerName = "app"
-	portName      = "http"
-	servicePort   = 80
-	configVolume  = "config"
-	configPath    = "/etc/app"
 	// appLabel on a Pod names its App. Pods of Helm charts can have the labels of selectorOf, but not this label.
 	appLabel = "windlass.dev/app"
-	// unprobedSeconds is how long a container without a readiness probe runs before its Pod counts as available. Without a
-	// probe, a Pod is ready as soon as its container starts, even if the container is about to crash.
-	unprobedSeconds = 5
 )
 
 // selectorOf returns the labels by which the Deployment selects the Pods of an App. They never change, because the
@@ -61,31 +52,17 @@ func desiredDeployment(app *v1alpha1.App, template *corev1.PodTemplateSpec, used
 		Spec: appsv1.DeploymentSpec{
 			Replicas: app.Spec.Replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: selectorOf(app)},
-			Strategy: desiredStrategy(),
 			Template: *template.DeepCopy(), // it may share memory with the App
 		},
 	}
+	setRollout(app, &d.Spec)
 	if isAutoscaled(app) {
 		d.Spec.Replicas = nil
-	}
-	if app.Spec.Probe == nil {
-		d.Spec.MinReadySeconds = unprobedSeconds
 	}
 	if len(used) > 0 {
 		d.Annotations = map[string]string{inputsAnnotation: used.String()}
 	}
 	return d
-}
-
-// desiredStrategy returns a rolling update in which each Pod stays until a new Pod is available. maxSurge has the
-// default of the API server. Kubernetes rounds it up, so that a rollout can always create a Pod.
-func desiredStrategy() appsv1.DeploymentStrategy {
-	return appsv1.DeploymentStrategy{
-		Type: appsv1.RollingUpdateDeploymentStrategyType,
-		RollingUpdate: &appsv1.RollingUpdateDeployment{
-			MaxUnavailable: ptr.To(intstr.FromInt32(0)), MaxSurge: ptr.To(intstr.FromString("25%")),
-		},
-	}
 }
 
 // desiredPod returns the spec of the Pods, which complies with the Pod Security Standard restricted.
@@ -97,15 +74,11 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 		Args:            app.Spec.Args,
 		Env:             environment(app),
 		EnvFrom:         app.Spec.EnvFrom,
-		Ports:           []corev1.ContainerPort{{Name: portName, ContainerPort: app.Spec.Port}},
+		Ports:           containerPorts(app),
 		Resources:       pods.Rounded(app.Spec.Resources),
 		SecurityContext: pods.RestrictedContainer(),
 	}
-	if probe := app.Spec.Probe; probe != nil {
-		container.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
-			HTTPGet: &corev1.HTTPGetAction{Path: probe.Path, Port: intstr.FromString(portName)},
-		}}
-	}
+	setProbes(app, &container)
 	pod := corev1.PodSpec{
 		ServiceAccountName: app.Spec.ServiceAccountName,
 		// The API server copies serviceAccountName into this deprecated field. If only serviceAccountName were
@@ -142,41 +115,6 @@ func environment(app *v1alpha1.App) []corev1.EnvVar {
 
 // connectionSecret returns the name of the connection Secret of the App's database.
 func connectionSecret(app *v1alpha1.App) string { return credentials.Name(app.Spec.DatabaseRef.Name) }
-
-func desiredService(app *v1alpha1.App) *corev1.Service {
-	return &corev1.Service{
-		ObjectMeta: metaOf(app),
-		Spec: corev1.ServiceSpec{
-			Selector: podSelectorOf(app),
-			Ports:    []corev1.ServicePort{{Name: portName, Port: servicePort, TargetPort: intstr.FromString(portName)}},
-		},
-	}
-}
-
-// hasIngress reports whether the App has an Ingress.
-func hasIngress(app *v1alpha1.App) bool { return app.Spec.Ingress != nil }
-
-func desiredIngress(app *v1alpha1.App) *networkingv1.Ingress {
-	want := app.Spec.Ingress
-	ingress := &networkingv1.Ingress{
-		ObjectMeta: metaOf(app),
-		Spec: networkingv1.IngressSpec{
-			IngressClassName: want.ClassName,
-			Rules: []networkingv1.IngressRule{{Host: want.Host, IngressRuleValue: networkingv1.IngressRuleValue{
-				HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
-					Path: want.Path, PathType: ptr.To(networkingv1.PathTypePrefix),
-					Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
-						Name: app.Name, Port: networkingv1.ServiceBackendPort{Name: portName},
-					}},
-				}}},
-			}}},
-		},
-	}
-	if want.TLSSecretName != "" {
-		ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{want.Host}, SecretName: want.TLSSecretName}}
-	}
-	return ingress
-}
 
 // isAutoscaled reports whether the App has a HorizontalPodAutoscaler.
 func isAutoscaled(app *v1alpha1.App) bool { return app.Spec.Autoscaling != nil }
@@ -222,17 +160,4 @@ func minReplicas(app *v1alpha1.App) int32 {
 		return ptr.Deref(scaling.MinReplicas, 1)
 	}
 	return ptr.Deref(app.Spec.Replicas, 1)
-}
-
-// urlOf returns the URL of the Ingress or, without one, of the Service. A wildcard is not a host that a client can
-// connect to.
-func urlOf(app *v1alpha1.App) string {
-	ingress, scheme := app.Spec.Ingress, "http://"
-	if ingress == nil || strings.HasPrefix(ingress.Host, "*.") {
-		return scheme + app.Name + "." + app.Namespace + ".svc"
-	}
-	if ingress.TLSSecretName != "" {
-		scheme = "https://"
-	}
-	return scheme + ingress.Host + strings.TrimSuffix(ingress.Path, "/")
 }

@@ -41,7 +41,7 @@ func TestEachChangeOfPodTemplateChangesPods(t *testing.T) {
 		want, got := generated.DeepCopy(), f.deployment().Spec.Template
 		c.want(want)
 		digests[got.Annotations[templateDigestAnnotation]] = true
-		for _, annotation := range []string{templateDigestAnnotation, podTemplateAnnotation} {
+		for _, annotation := range []string{templateDigestAnnotation, overridesAnnotation} {
 			delete(got.Annotations, annotation)
 			delete(want.Annotations, annotation)
 		}

@@ -19,17 +19,9 @@ import (
 // has the same value as the template of the Deployment.
 const templateDigestAnnotation = "windlass.dev/template-digest"
 
-// podTemplateAnnotation has a digest of spec.podTemplate. The digest of the template therefore changes with
-// spec.podTemplate, even if only operator fields change.
-const podTemplateAnnotation = "windlass.dev/pod-template-digest"
-
-const (
-	// shutdownDelaySeconds is how long the container of a Pod that is being deleted serves requests before it gets the
-	// stop signal. Nodes and load balancers learn within this time that the Pod is going away.
-	shutdownDelaySeconds int64 = 5
-	// shutdownSeconds is how long the container may take to end after the stop signal.
-	shutdownSeconds int64 = 30
-)
+// overridesAnnotation has a digest of the fields of the spec that can replace operator fields. The digest of the
+// template therefore changes with these fields, even if only operator fields change.
+const overridesAnnotation = "windlass.dev/overrides-digest"
 
 // desiredTemplate returns the Pod template of an App without the digests: the generated template with spec.podTemplate
 // merged into it. An error says what is wrong with spec.podTemplate.
@@ -44,8 +36,9 @@ func setDigests(app *v1alpha1.App, template *corev1.PodTemplateSpec, used conten
 	if len(used) > 0 {
 		metav1.SetMetaDataAnnotation(&template.ObjectMeta, inputsDigestAnnotation, used.digest())
 	}
-	if over := app.Spec.PodTemplate; over != nil {
-		metav1.SetMetaDataAnnotation(&template.ObjectMeta, podTemplateAnnotation, digestOfJSON(podtemplate.Canonical(over)))
+	if app.Spec.PodTemplate != nil || app.Spec.Shutdown != nil {
+		overrides := digestOfJSON([]any{podtemplate.Canonical(app.Spec.PodTemplate), app.Spec.Shutdown})
+		metav1.SetMetaDataAnnotation(&template.ObjectMeta, overridesAnnotation, overrides)
 	}
 	metav1.SetMetaDataAnnotation(&template.ObjectMeta, templateDigestAnnotation, digestOfTemplate(template))
 }
@@ -60,24 +53,42 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 		template.Spec.AutomountServiceAccountToken = ptr.To(false)
 	}
 	template.Spec.EnableServiceLinks = ptr.To(false)
-	template.Spec.TerminationGracePeriodSeconds = ptr.To(shutdownDelaySeconds + shutdownSeconds)
+	template.Spec.TopologySpreadConstraints = spreadConstraints(app)
+	delay, grace := shutdownOf(app)
+	template.Spec.TerminationGracePeriodSeconds = ptr.To(delay + grace)
 	for i := range template.Spec.Containers {
 		container := &template.Spec.Containers[i]
 		container.ImagePullPolicy = pods.PullPolicy(container.Image)
 		container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
-		container.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
-			Sleep: &corev1.SleepAction{Seconds: shutdownDelaySeconds},
-		}}
+		if delay > 0 {
+			container.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
+				Sleep: &corev1.SleepAction{Seconds: delay},
+			}}
+		}
 	}
 }
 
-// operatorFields removes the fields that setOperatorFields sets, even if spec.podTemplate has changed them. It also
-// removes labels that spec.podTemplate has added.
+// spreadConstraints prefer nodes and zones with few Pods of an App. matchLabelKeys excludes the Pods of other
+// templates, which a rollout deletes. The constraints do not depend on the number of Pods, because a change of the
+// number must not replace Pods.
+func spreadConstraints(app *v1alpha1.App) (constraints []corev1.TopologySpreadConstraint) {
+	pods := &metav1.LabelSelector{MatchLabels: podSelectorOf(app)}
+	for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
+		constraints = append(constraints, corev1.TopologySpreadConstraint{
+			MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: pods, MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
+		})
+	}
+	return constraints
+}
+
+// operatorFields removes the fields that setOperatorFields sets, even if they come from spec.shutdown or
+// spec.podTemplate. It also removes labels and spread constraints that spec.podTemplate has added.
 var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
 	template.Labels = nil
 	delete(template.Annotations, templateDigestAnnotation)
 	template.Spec.AutomountServiceAccountToken, template.Spec.EnableServiceLinks = nil, nil
-	template.Spec.TerminationGracePeriodSeconds = nil
+	template.Spec.TerminationGracePeriodSeconds, template.Spec.TopologySpreadConstraints = nil, nil
 	if c := pods.Container(template, containerName); c != nil {
 		c.ImagePullPolicy, c.TerminationMessagePolicy, c.Lifecycle = "", "", nil
 	}

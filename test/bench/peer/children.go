@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 
@@ -73,6 +74,15 @@ func setDeployment(app *v1alpha1.App, d *appsv1.Deployment) {
 			DefaultMode:          ptr.To(corev1.ConfigMapVolumeSourceDefaultMode),
 		}}}}
 	template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](35)
+	template.Spec.TopologySpreadConstraints = nil
+	for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
+		template.Spec.TopologySpreadConstraints = append(template.Spec.TopologySpreadConstraints,
+			corev1.TopologySpreadConstraint{
+				MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway,
+				LabelSelector:  &metav1.LabelSelector{MatchLabels: selectorOf(app)},
+				MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
+			})
+	}
 	if len(template.Spec.Containers) == 0 {
 		template.Spec.Containers = []corev1.Container{{Name: "app"}}
 	}
@@ -80,7 +90,7 @@ func setDeployment(app *v1alpha1.App, d *appsv1.Deployment) {
 	c.Image, c.Command, c.Args = app.Spec.Image, app.Spec.Command, app.Spec.Args
 	c.Env, c.EnvFrom = app.Spec.Env, app.Spec.EnvFrom
 	c.Resources = app.Spec.Resources
-	c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: app.Spec.Port, Protocol: corev1.ProtocolTCP}}
+	c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: cmp.Or(app.Spec.Port, 8080), Protocol: corev1.ProtocolTCP}}
 	c.SecurityContext = &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}

@@ -26,6 +26,11 @@ const (
 // AppSpec is the desired state of an App: the Pods, and the address at which clients reach them.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits))) || (oldSelf.hasValue() && has(oldSelf.value().autoscaling) && !(has(oldSelf.value().resources) && ((has(oldSelf.value().resources.requests) && 'cpu' in oldSelf.value().resources.requests) || (has(oldSelf.value().resources.limits) && 'cpu' in oldSelf.value().resources.limits))))",optionalOldSelf=true,message="autoscaling needs resources.requests.cpu, because its target is a percentage of that request; set resources.requests.cpu, or set resources.limits.cpu, which then counts as the request"
+// +kubebuilder:validation:XValidation:rule="!has(self.port) || !has(self.ports)",message="set either port or ports; to keep port, move it to the first entry of ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.size() > 0 || !(has(self.service) || has(self.ingress) || has(self.probe))",message="an App with an empty list of ports has no Service; remove service, ingress and probe, or add a port"
+// +kubebuilder:validation:XValidation:rule="!has(self.ingress) || !has(self.ports) || self.ports.size() == 0 || self.ports[0].protocol == 'TCP'",message="an Ingress leads to the first of ports, which must have protocol TCP"
+// +kubebuilder:validation:XValidation:rule="!has(self.probe) || !has(self.probes) || !has(self.probes.readiness)",message="set either probe or probes.readiness"
+// +kubebuilder:validation:XValidation:rule="!has(self.probes) || !has(self.ports) || self.ports.size() > 0 || ((!has(self.probes.startup) || ((!has(self.probes.startup.httpGet) || has(self.probes.startup.httpGet.port)) && (!has(self.probes.startup.tcpSocket) || has(self.probes.startup.tcpSocket.port)) && (!has(self.probes.startup.grpc) || has(self.probes.startup.grpc.port)))) && (!has(self.probes.liveness) || ((!has(self.probes.liveness.httpGet) || has(self.probes.liveness.httpGet.port)) && (!has(self.probes.liveness.tcpSocket) || has(self.probes.liveness.tcpSocket.port)) && (!has(self.probes.liveness.grpc) || has(self.probes.liveness.grpc.port)))) && (!has(self.probes.readiness) || ((!has(self.probes.readiness.httpGet) || has(self.probes.readiness.httpGet.port)) && (!has(self.probes.readiness.tcpSocket) || has(self.probes.readiness.tcpSocket.port)) && (!has(self.probes.readiness.grpc) || has(self.probes.readiness.grpc.port)))))",message="an App with an empty list of ports has no default port; set port in each of probes"
 type AppSpec struct {
 	// image is the container image. It must not run as root. A change replaces the Pods.
 	//
@@ -43,14 +48,30 @@ type AppSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// port is the TCP port on which the container listens. Port 80 of the Service leads to it. A change
-	// replaces the Pods. Defaults to 8080.
+	// port is the short form of ports with one TCP port, which has the name http. Port 80 of the Service leads to it. A
+	// change replaces the Pods. Defaults to 8080 if ports is unset.
 	//
 	// +optional
-	// +kubebuilder:default=8080
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
+
+	// ports are the ports on which the container listens. Each of them has a port of the Service. The first is the default
+	// of probes, and the port to which the Ingress leads. An empty list means that the container does not listen: the App
+	// has no Service. A change replaces the Pods.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, p.port == q.port && p.protocol == q.protocol))",message="two entries of ports have the same port and protocol"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, p.protocol == q.protocol && (has(p.servicePort) ? p.servicePort : p.name == 'http' ? 80 : p.port) == (has(q.servicePort) ? q.servicePort : q.name == 'http' ? 80 : q.port)))",message="two entries of ports have the same servicePort and protocol; servicePort defaults to 80 if the name is http, and otherwise to port"
+	// +listType=map
+	// +listMapKey=name
+	Ports []AppPort `json:"ports,omitzero"`
+
+	// service configures the Service.
+	//
+	// +optional
+	Service *AppService `json:"service,omitempty"`
 
 	// command is the entry point of the container. It does not run in a shell. A change replaces the
 	// Pods. Defaults to the entry point of the image.
@@ -89,7 +110,7 @@ type AppSpec struct {
 	// +listType=atomic
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
-	// config are files by name, which are mounted in the directory /etc/app of the container. They have
+	// config are files by name, which are mounted in the directory configPath of the container. They have
 	// at most 524288 characters in total. A change replaces the Pods.
 	//
 	// +optional
@@ -97,6 +118,14 @@ type AppSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[-._a-zA-Z0-9]+$') && name.size() <= 253 && name != '.' && !name.startsWith('..'))",message="the name of a file may have at most 253 characters: letters, digits, '-', '_' and '.'; it must not be '.' or begin with '..'"
 	// +kubebuilder:validation:XValidation:rule="self.map(name, self[name].size()).sum() <= 524288",message="the files of config may have at most 524288 characters in total; put larger files into the image"
 	Config map[string]string `json:"config,omitempty"`
+
+	// configPath is the directory of the container in which the files of config are mounted. A change replaces the Pods.
+	// Defaults to /etc/app.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^/[^:]+$`
+	ConfigPath string `json:"configPath,omitempty"`
 
 	// ingress makes the App reachable from outside the cluster, through an Ingress. If it is unset, the
 	// App has no Ingress.
@@ -116,11 +145,26 @@ type AppSpec struct {
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitempty,omitzero"`
 
-	// probe is the readiness probe of the Pods. If it is unset, a Pod gets traffic as soon as its
-	// container runs. A change replaces the Pods.
+	// probe is the short form of probes.readiness with an HTTP request. Without a readiness probe, a Pod gets traffic as
+	// soon as its container runs. A change replaces the Pods.
 	//
 	// +optional
 	Probe *AppProbe `json:"probe,omitempty"`
+
+	// probes are the startup, liveness and readiness probes of the container. A change replaces the Pods.
+	//
+	// +optional
+	Probes *AppProbes `json:"probes,omitempty"`
+
+	// rollout configures how new Pods replace previous Pods. A change replaces no Pods.
+	//
+	// +optional
+	Rollout *AppRollout `json:"rollout,omitempty"`
+
+	// shutdown configures how a Pod ends. A change replaces the Pods.
+	//
+	// +optional
+	Shutdown *AppShutdown `json:"shutdown,omitempty"`
 
 	// databaseRef is a reference to a database in the same namespace. The App waits for the connection Secret of the
 	// database, and gets the values of the Secret in the environment variables DATABASE_URL, PGHOST, PGPORT, PGDATABASE,
@@ -161,52 +205,6 @@ type AppSpec struct {
 	//
 	// +optional
 	BeforeRollout *AppBeforeRollout `json:"beforeRollout,omitempty"`
-}
-
-// AppIngress configures the Ingress of an App.
-type AppIngress struct {
-	// host is the DNS name at which clients reach the App. Its first label can be a wildcard, as in
-	// *.example.com.
-	//
-	// +required
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="host must be a DNS name in lower case, such as shop.example.com or *.example.com"
-	Host string `json:"host"`
-
-	// path is the prefix of the URL paths that lead to the App. Defaults to /.
-	//
-	// +optional
-	// +kubebuilder:default=/
-	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^/[^\s]*$`
-	// +kubebuilder:validation:XValidation:rule="!self.contains('//') && !self.contains('/../') && !self.contains('/./') && !self.endsWith('/..') && !self.endsWith('/.')",message="path must not have an empty segment, or a segment '.' or '..'"
-	Path string `json:"path,omitempty"`
-
-	// className is the name of the IngressClass. Defaults to the default IngressClass of the cluster when
-	// the Ingress is created. If the field is removed later, the Ingress keeps its class.
-	//
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	ClassName *string `json:"className,omitempty"`
-
-	// tlsSecretName is the name of the Secret with the TLS certificate for host. The Secret can be created
-	// later, for example by a certificate controller. If the field is unset, the Ingress has no TLS.
-	//
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	TLSSecretName string `json:"tlsSecretName,omitempty"`
-}
-
-// AppProbe is a readiness probe by HTTP.
-type AppProbe struct {
-	// path is the path of the HTTP request to spec.port. A Pod gets traffic while the status code of the
-	// response is from 200 to 399.
-	//
-	// +required
-	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^/[^\s]*$`
-	Path string `json:"path"`
 }
 
 // App is a service: Pods that run an image, an address at which clients reach them, and the objects that

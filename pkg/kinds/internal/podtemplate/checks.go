@@ -151,8 +151,12 @@ func firstMissing[T any](was, is []T, nameOf func(T) string) string {
 // because podTemplate has added an action to the generated action.
 func checkActions(path string, c *corev1.Container) error {
 	handlers := map[string]any{}
-	if c.ReadinessProbe != nil {
-		handlers["readinessProbe"] = c.ReadinessProbe.ProbeHandler
+	for field, probe := range map[string]*corev1.Probe{
+		"startupProbe": c.StartupProbe, "livenessProbe": c.LivenessProbe, "readinessProbe": c.ReadinessProbe,
+	} {
+		if probe != nil {
+			handlers[field] = probe.ProbeHandler
+		}
 	}
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
 		handlers["lifecycle.preStop"] = *c.Lifecycle.PreStop

@@ -164,8 +164,8 @@ func generatedFirst[T any](items, generated []T, nameOf func(T) string) []T {
 	return items
 }
 
-// Canonical returns the podTemplate of a spec as a JSON value that does not depend on the order of its fields. over is
-// not nil. If it cannot be decoded, Merge returns an error for it.
+// Canonical returns the podTemplate of a spec as a JSON value that does not depend on the order of its fields, or nil
+// for nil. If it cannot be decoded, Merge returns an error for it.
 func Canonical(over *v1alpha1.PodTemplate) (value any) {
 	text, err := json.Marshal(over)
 	if err != nil || json.Unmarshal(text, &value) != nil {

@@ -2,20 +2,31 @@
 
 package v1alpha1
 
+import (
+	v1 "k8s.io/api/networking/v1"
+)
+
 // AppIngressApplyConfiguration represents a declarative configuration of the AppIngress type for use
 // with apply.
 //
 // AppIngress configures the Ingress of an App.
 type AppIngressApplyConfiguration struct {
-	// host is the DNS name at which clients reach the App. Its first label can be a wildcard, as in
-	// *.example.com.
+	// host is the short form of hosts with one host.
 	Host *string `json:"host,omitempty"`
-	// path is the prefix of the URL paths that lead to the App. Defaults to /.
+	// hosts are the DNS names at which clients reach the App. The first label of a name can be a wildcard, as in
+	// *.example.com.
+	Hosts []string `json:"hosts,omitempty"`
+	// annotations are the annotations of the Ingress, for example for its controller. Keys that begin with windlass.dev/
+	// are reserved.
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// pathType is Prefix, Exact or ImplementationSpecific. Defaults to Prefix.
+	PathType *v1.PathType `json:"pathType,omitempty"`
+	// path is the URL path that leads to the App. Defaults to /.
 	Path *string `json:"path,omitempty"`
 	// className is the name of the IngressClass. Defaults to the default IngressClass of the cluster when
 	// the Ingress is created. If the field is removed later, the Ingress keeps its class.
 	ClassName *string `json:"className,omitempty"`
-	// tlsSecretName is the name of the Secret with the TLS certificate for host. The Secret can be created
+	// tlsSecretName is the name of the Secret with the TLS certificate for all hosts. The Secret can be created
 	// later, for example by a certificate controller. If the field is unset, the Ingress has no TLS.
 	TLSSecretName *string `json:"tlsSecretName,omitempty"`
 }
@@ -31,6 +42,38 @@ func AppIngress() *AppIngressApplyConfiguration {
 // If called multiple times, the Host field is set to the value of the last call.
 func (b *AppIngressApplyConfiguration) WithHost(value string) *AppIngressApplyConfiguration {
 	b.Host = &value
+	return b
+}
+
+// WithHosts adds the given value to the Hosts field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Hosts field.
+func (b *AppIngressApplyConfiguration) WithHosts(values ...string) *AppIngressApplyConfiguration {
+	for i := range values {
+		b.Hosts = append(b.Hosts, values[i])
+	}
+	return b
+}
+
+// WithAnnotations puts the entries into the Annotations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the Annotations field,
+// overwriting an existing map entries in Annotations field with the same key.
+func (b *AppIngressApplyConfiguration) WithAnnotations(entries map[string]string) *AppIngressApplyConfiguration {
+	if b.Annotations == nil && len(entries) > 0 {
+		b.Annotations = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.Annotations[k] = v
+	}
+	return b
+}
+
+// WithPathType sets the PathType field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PathType field is set to the value of the last call.
+func (b *AppIngressApplyConfiguration) WithPathType(value v1.PathType) *AppIngressApplyConfiguration {
+	b.PathType = &value
 	return b
 }
 

@@ -16,9 +16,15 @@ type AppSpecApplyConfiguration struct {
 	// replicas is the number of Pods. 0 stops the App. The field has no effect while autoscaling is
 	// set. `kubectl scale` sets this field. Defaults to 1.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// port is the TCP port on which the container listens. Port 80 of the Service leads to it. A change
-	// replaces the Pods. Defaults to 8080.
+	// port is the short form of ports with one TCP port, which has the name http. Port 80 of the Service leads to it. A
+	// change replaces the Pods. Defaults to 8080 if ports is unset.
 	Port *int32 `json:"port,omitempty"`
+	// ports are the ports on which the container listens. Each of them has a port of the Service. The first is the default
+	// of probes, and the port to which the Ingress leads. An empty list means that the container does not listen: the App
+	// has no Service. A change replaces the Pods.
+	Ports []AppPortApplyConfiguration `json:"ports,omitempty"`
+	// service configures the Service.
+	Service *AppServiceApplyConfiguration `json:"service,omitempty"`
 	// command is the entry point of the container. It does not run in a shell. A change replaces the
 	// Pods. Defaults to the entry point of the image.
 	Command []string `json:"command,omitempty"`
@@ -33,9 +39,12 @@ type AppSpecApplyConfiguration struct {
 	// objects must exist before the App starts, unless the reference is optional. A change of their content, or of this
 	// field, replaces the Pods.
 	EnvFrom []v1.EnvFromSource `json:"envFrom,omitempty"`
-	// config are files by name, which are mounted in the directory /etc/app of the container. They have
+	// config are files by name, which are mounted in the directory configPath of the container. They have
 	// at most 524288 characters in total. A change replaces the Pods.
 	Config map[string]string `json:"config,omitempty"`
+	// configPath is the directory of the container in which the files of config are mounted. A change replaces the Pods.
+	// Defaults to /etc/app.
+	ConfigPath *string `json:"configPath,omitempty"`
 	// ingress makes the App reachable from outside the cluster, through an Ingress. If it is unset, the
 	// App has no Ingress.
 	Ingress *AppIngressApplyConfiguration `json:"ingress,omitempty"`
@@ -45,9 +54,15 @@ type AppSpecApplyConfiguration struct {
 	Autoscaling *AppAutoscalingApplyConfiguration `json:"autoscaling,omitempty"`
 	// resources are the resource requests and limits of the container. A change replaces the Pods.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// probe is the readiness probe of the Pods. If it is unset, a Pod gets traffic as soon as its
-	// container runs. A change replaces the Pods.
+	// probe is the short form of probes.readiness with an HTTP request. Without a readiness probe, a Pod gets traffic as
+	// soon as its container runs. A change replaces the Pods.
 	Probe *AppProbeApplyConfiguration `json:"probe,omitempty"`
+	// probes are the startup, liveness and readiness probes of the container. A change replaces the Pods.
+	Probes *AppProbesApplyConfiguration `json:"probes,omitempty"`
+	// rollout configures how new Pods replace previous Pods. A change replaces no Pods.
+	Rollout *AppRolloutApplyConfiguration `json:"rollout,omitempty"`
+	// shutdown configures how a Pod ends. A change replaces the Pods.
+	Shutdown *AppShutdownApplyConfiguration `json:"shutdown,omitempty"`
 	// databaseRef is a reference to a database in the same namespace. The App waits for the connection Secret of the
 	// database, and gets the values of the Secret in the environment variables DATABASE_URL, PGHOST, PGPORT, PGDATABASE,
 	// PGUSER, PGPASSWORD and PGSSLMODE. A variable of the same name in env takes precedence. A change of the values, or of
@@ -97,6 +112,27 @@ func (b *AppSpecApplyConfiguration) WithReplicas(value int32) *AppSpecApplyConfi
 // If called multiple times, the Port field is set to the value of the last call.
 func (b *AppSpecApplyConfiguration) WithPort(value int32) *AppSpecApplyConfiguration {
 	b.Port = &value
+	return b
+}
+
+// WithPorts adds the given value to the Ports field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Ports field.
+func (b *AppSpecApplyConfiguration) WithPorts(values ...*AppPortApplyConfiguration) *AppSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPorts")
+		}
+		b.Ports = append(b.Ports, *values[i])
+	}
+	return b
+}
+
+// WithService sets the Service field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Service field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithService(value *AppServiceApplyConfiguration) *AppSpecApplyConfiguration {
+	b.Service = value
 	return b
 }
 
@@ -154,6 +190,14 @@ func (b *AppSpecApplyConfiguration) WithConfig(entries map[string]string) *AppSp
 	return b
 }
 
+// WithConfigPath sets the ConfigPath field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConfigPath field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithConfigPath(value string) *AppSpecApplyConfiguration {
+	b.ConfigPath = &value
+	return b
+}
+
 // WithIngress sets the Ingress field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Ingress field is set to the value of the last call.
@@ -183,6 +227,30 @@ func (b *AppSpecApplyConfiguration) WithResources(value v1.ResourceRequirements)
 // If called multiple times, the Probe field is set to the value of the last call.
 func (b *AppSpecApplyConfiguration) WithProbe(value *AppProbeApplyConfiguration) *AppSpecApplyConfiguration {
 	b.Probe = value
+	return b
+}
+
+// WithProbes sets the Probes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Probes field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithProbes(value *AppProbesApplyConfiguration) *AppSpecApplyConfiguration {
+	b.Probes = value
+	return b
+}
+
+// WithRollout sets the Rollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollout field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithRollout(value *AppRolloutApplyConfiguration) *AppSpecApplyConfiguration {
+	b.Rollout = value
+	return b
+}
+
+// WithShutdown sets the Shutdown field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Shutdown field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithShutdown(value *AppShutdownApplyConfiguration) *AppSpecApplyConfiguration {
+	b.Shutdown = value
 	return b
 }
 
