@@ -16,6 +16,9 @@ func (s *Server) modify(q *request) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, s.rejected(q, Write{Before: current}, err)
 	}
+	if q.isDryRun() {
+		return after, nil
+	}
 	switch {
 	case isSame(current, after):
 		after = current // no event

@@ -27,12 +27,15 @@ func (q *request) isPartial() bool {
 	return strings.Contains(q.Header.Get("Accept"), "as="+partialKind.Kind)
 }
 
-// isIndependent reports whether the response does not depend on planned writes: the request is itself a dry run, is for
-// a subresource other than the status, or creates a review that stores nothing, such as a SubjectAccessReview.
+// isIndependent reports whether the response does not depend on planned writes: the request is for a subresource other
+// than the status, or creates a review that stores nothing, such as a SubjectAccessReview.
 func (q *request) isIndependent() bool {
 	isQuestion := q.Resource.Group == authorizationv1.GroupName || q.Resource.Group == "authentication.k8s.io"
-	return isQuestion || q.Subresource != "" && q.Subresource != statusField || q.URL.Query().Has("dryRun")
+	return isQuestion || q.Subresource != "" && q.Subresource != statusField
 }
+
+// isDryRun reports whether the operator itself sends the request as a dry run. It is then no planned write.
+func (q *request) isDryRun() bool { return q.URL.Query().Has("dryRun") }
 
 // subresources returns the subresource of the request in the form of the arguments of a dynamic client.
 func (q *request) subresources() []string {

@@ -82,9 +82,9 @@ func (s *Server) record(q *request, w Write) {
 }
 
 // rejected records a write that the API server rejects with err. It returns err. It records nothing if err is not an
-// error of the API server.
+// error of the API server, or if the write is a dry run.
 func (s *Server) rejected(q *request, w Write, err error) error {
-	if errors.As(err, new(apierrors.APIStatus)) {
+	if !q.isDryRun() && errors.As(err, new(apierrors.APIStatus)) {
 		w.Err = err
 		s.record(q, w)
 	}
@@ -105,6 +105,9 @@ func (s *Server) create(q *request) (*unstructured.Unstructured, error) {
 	made, unchecked, err := s.tryCreating(q, at, want)
 	if err != nil {
 		return nil, s.rejected(q, Write{After: want}, err)
+	}
+	if q.isDryRun() {
+		return made, nil
 	}
 	complete(made)
 	s.learn(q.Resource, made.GetKind())

@@ -197,6 +197,32 @@ func TestReaderGetsPlanWithoutChecks(t *testing.T) {
 	}
 }
 
+// TestDryRunOfBeforeRolloutSeesPlannedObjects plans an App with beforeRollout, whose Deployment the operator sends as a
+// dry run: in a namespace that the plan creates, and for a user who may not create Deployments.
+func TestDryRunOfBeforeRolloutSeesPlannedObjects(t *testing.T) {
+	const spec = `{image: "web:1", beforeRollout: {command: [/migrate]}}`
+	namespace := shared.NewNamespace(t)
+	reader, _ := user(t, namespace, "reader", reading)
+	for name, c := range map[string]struct{ kubeconfig, manifest, pod string }{
+		"a namespace that the plan creates": {
+			shared.Kubeconfig(), "apiVersion: windlass.dev/v1alpha1\nkind: Platform\nmetadata: {name: " + namespace +
+				"}\nspec: {namespace: " + namespace + "-new, components: [{name: web, app: " + spec + "}]}\n",
+			namespace + "-new/" + namespace + "-web-before-rollout",
+		},
+		"a user who may only read": {
+			reader, "apiVersion: windlass.dev/v1alpha1\nkind: App\nmetadata: {name: web}\nspec: " + spec + "\n",
+			namespace + "/web-before-rollout",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := windlass(t, c.kubeconfig, c.manifest, "plan", "-n", namespace, "-f", "-")
+			if r.code != 1 || !strings.Contains(r.out, "Pod "+c.pod+" is created") {
+				t.Errorf("the plan ended with %d and does not create Pod %s:\n%s%s", r.code, c.pod, r.out, r.errors)
+			}
+		})
+	}
+}
+
 func TestErrorOfRequestIsOneSentence(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	nobody, _ := user(t, namespace, "nobody")
