@@ -9,6 +9,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/claims"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
@@ -48,11 +49,11 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 		Desired: func(p *scope) *corev1.PersistentVolumeClaim {
 			desired := desiredClaim(p.db)
 			if p.cannotGrow != nil { // applyClaim has set p.cannotGrow and p.claim
-				desired.Spec.Resources.Requests[corev1.ResourceStorage] = *sizeOf(p.claim)
+				desired.Spec.Resources.Requests[corev1.ResourceStorage] = *claims.Requested(p.claim)
 			}
 			return desired
 		},
-		Keep:     func(_ *scope, desired, live *corev1.PersistentVolumeClaim) { keepVolume(desired, live) },
+		Keep:     func(_ *scope, desired, live *corev1.PersistentVolumeClaim) { claims.KeepSize(desired, live) },
 		Applied:  func(p *scope, live *corev1.PersistentVolumeClaim) { p.claim = live },
 		Yielded:  [][]string{{"spec", "storageClassName"}}, // an existing volume keeps its class
 		Outlives: true,

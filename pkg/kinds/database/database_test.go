@@ -19,6 +19,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/claims"
 )
 
 func TestMain(m *testing.M) { controllertest.Main(m, Messages) }
@@ -118,7 +119,7 @@ func TestReconcileVolume(t *testing.T) {
 			r := f.Reconcile()
 			controllertest.ErrorContains(t, c.err, r.Err)
 			controllertest.Equal(t, "writes", c.writes, r.Writes)
-			controllertest.Equal(t, "size", c.size, sizeOf(f.claim()).String())
+			controllertest.Equal(t, "size", c.size, claims.Requested(f.claim()).String())
 			controllertest.Equal(t, "status.storage", "1Gi", f.Object().Status.Storage.String()) // the capacity
 			controllertest.Equal(t, "class", "standard", *f.claim().Spec.StorageClassName)
 			controllertest.Equal(t, "reason", c.reason, f.reason())

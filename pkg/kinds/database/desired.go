@@ -5,7 +5,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -75,31 +74,6 @@ func desiredClaim(db *v1alpha1.Database) *corev1.PersistentVolumeClaim {
 			},
 		},
 	}
-}
-
-// keepVolume keeps the requested size of the claim where Kubernetes does not allow a change. An unbound
-// claim cannot grow, and no volume can shrink. The requested size can be lowered only while the volume
-// grows, and only to a size above the capacity (k8s.io/kubernetes, pkg/apis/core/validation).
-func keepVolume(want, live *corev1.PersistentVolumeClaim) {
-	wanted, asked, has := sizeOf(want), sizeOf(live), live.Status.Capacity.Storage()
-	growing := live.Status.Phase == corev1.ClaimBound && !has.IsZero() && asked.Cmp(*has) > 0
-	if live.Status.Phase == corev1.ClaimPending || wanted.Cmp(*asked) < 0 && (!growing || wanted.Cmp(*has) <= 0) {
-		want.Spec.Resources.Requests[corev1.ResourceStorage] = *asked
-	}
-}
-
-// volumeSize returns the capacity of a volume or, for an unbound claim, the requested size.
-func volumeSize(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
-	if has := claim.Status.Capacity.Storage(); !has.IsZero() {
-		return has
-	}
-	return sizeOf(claim)
-}
-
-// sizeOf returns the size that a claim requests.
-func sizeOf(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
-	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	return &size
 }
 
 // checkClass returns a Stalled error if the claim has another storage class than the spec. The claim of a previous

@@ -19,6 +19,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/kinds/internal/claims"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
@@ -114,15 +115,16 @@ func (r *reconciler) applyClaim(ctx context.Context, p *scope, ensure func(conte
 		p.claim, p.cannotGrow = cached, last.Err // so the desired claim has the current size
 	}
 	err = ensure(ctx, p)
-	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && cached != nil && sizeOf(cached).Cmp(size) != 0 {
-		p.claim, p.cannotGrow = cached, controller.Stalled(messageCannotGrow.Error(volumeSize(cached), err), growthRetry)
+	rejected := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
+	if rejected && cached != nil && claims.Requested(cached).Cmp(size) != 0 {
+		p.claim, p.cannotGrow = cached, controller.Stalled(messageCannotGrow.Error(claims.Size(cached), err), growthRetry)
 		r.rejections.Note(p.db.UID, "", size.String(), p.cannotGrow, growthRetry, growthRetry)
 		err = nil
 	}
 	if err != nil {
 		return err
 	}
-	p.db.Status.Storage = volumeSize(p.claim)
+	p.db.Status.Storage = claims.Size(p.claim)
 	return checkClass(p.db, p.claim)
 }
 

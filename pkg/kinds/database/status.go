@@ -13,6 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
+	"windlass.dev/windlass/pkg/kinds/internal/claims"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
@@ -58,10 +59,10 @@ func readyNote(db *v1alpha1.Database) controller.Note {
 // growth returns the reason and message of a volume that grows, or nil.
 func growth(claim *corev1.PersistentVolumeClaim) *controller.Note {
 	has := claim.Status.Capacity.Storage()
-	if has.IsZero() || sizeOf(claim).Cmp(*has) <= 0 {
+	if has.IsZero() || claims.Requested(claim).Cmp(*has) <= 0 {
 		return nil
 	}
-	return ptr.To(messageGrowing.Note(has, sizeOf(claim), claim.Namespace, claim.Name))
+	return ptr.To(messageGrowing.Note(has, claims.Requested(claim), claim.Namespace, claim.Name))
 }
 
 // phaseOf returns the phase of a Database with this Summary. A Database whose Pod cannot be scheduled is Deploying,
