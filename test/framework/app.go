@@ -19,20 +19,10 @@ import (
 const ConfigOfEverything = "shop-9559317e37d321db"
 
 // EverythingOfApp returns a spec that uses every field of App except short forms: port, probe, and ingress.host.
-// CreateReferences creates the objects that an App with
-// this spec needs.
+// CreateReferences creates the objects that an App with this spec needs.
 func EverythingOfApp() v1alpha1.AppSpec {
-	return v1alpha1.AppSpec{
+	spec := v1alpha1.AppSpec{
 		Image: "shop:1", Replicas: ptr.To[int32](3),
-		Ports: []v1alpha1.AppPort{
-			{Name: "http", Port: 9000, Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("http")},
-			{Name: "metrics", Port: 9090, Protocol: corev1.ProtocolTCP, ServicePort: 9091},
-			{Name: "events", Port: 5353, Protocol: corev1.ProtocolUDP},
-		},
-		Service: &v1alpha1.AppService{
-			Annotations: map[string]string{"example.com/owner": "shop"}, Type: corev1.ServiceTypeClusterIP,
-			SessionAffinity: corev1.ServiceAffinityClientIP, TrafficDistribution: ptr.To("PreferSameZone"),
-		},
 		Command: []string{"/shop"}, Args: []string{"--listen=:9000"},
 		Env: []corev1.EnvVar{
 			{Name: "LEVEL", Value: "info"},
@@ -47,8 +37,13 @@ func EverythingOfApp() v1alpha1.AppSpec {
 				},
 			},
 		},
-		Config: map[string]string{"shop.toml": "currency = \"EUR\"\n", "empty": ""},
+		Config:     map[string]string{"shop.toml": "currency = \"EUR\"\n", "empty": ""},
 		ConfigPath: "/etc/shop",
+		Volumes: []v1alpha1.AppVolume{
+			{MountPath: "/var/cache", EmptyDir: &v1alpha1.AppEmptyDir{SizeLimit: ptr.To(resource.MustParse("64Mi"))}},
+			{MountPath: "/etc/payment", Name: "payment", Secret: &v1alpha1.AppFiles{Name: "payment"}},
+			{MountPath: "/etc/settings", ReadOnly: true, ConfigMap: &v1alpha1.AppFiles{Name: "settings", Reload: true}},
+		},
 		Ingress: &v1alpha1.AppIngress{
 			Hosts: []string{"shop.example.com", "*.shop.example.com"}, Path: "/shop",
 			PathType: networkingv1.PathTypeExact, Annotations: map[string]string{"example.com/body-size": "8m"},
@@ -63,17 +58,6 @@ func EverythingOfApp() v1alpha1.AppSpec {
 			},
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("134217728")},
 		},
-		Probes: &v1alpha1.AppProbes{
-			Startup:   &v1alpha1.AppContainerProbe{Exec: &v1alpha1.AppExec{Command: []string{"/started"}}, FailureThreshold: 30},
-			Liveness:  &v1alpha1.AppContainerProbe{TCPSocket: &v1alpha1.AppTCPSocket{}, PeriodSeconds: 20},
-			Readiness: &v1alpha1.AppContainerProbe{HTTPGet: &v1alpha1.AppHTTPGet{Path: "/healthz"}, TimeoutSeconds: 2},
-		},
-		Rollout: &v1alpha1.AppRollout{
-			Strategy: appsv1.RollingUpdateDeploymentStrategyType, MaxSurge: ptr.To(intstr.FromInt32(1)),
-			MaxUnavailable: ptr.To(intstr.FromString("10%")), MinReadySeconds: ptr.To[int32](1),
-			ProgressDeadlineSeconds: ptr.To[int32](300), RevisionHistoryLimit: ptr.To[int32](5),
-		},
-		Shutdown:           &v1alpha1.AppShutdown{DelaySeconds: ptr.To[int64](10), GracePeriodSeconds: ptr.To[int64](20)},
 		DatabaseRef:        &v1alpha1.DatabaseReference{Kind: "Database", Name: "shop"},
 		ServiceAccountName: "shop",
 		ImagePullSecrets:   []corev1.LocalObjectReference{{Name: "registry"}},
@@ -88,6 +72,32 @@ func EverythingOfApp() v1alpha1.AppSpec {
 			Command: []string{"/migrate"}, Args: []string{"--wait"}, Image: "migrations:1",
 		},
 	}
+	setServing(&spec)
+	return spec
+}
+
+// setServing sets the fields of a spec that say how the Pods serve requests.
+func setServing(spec *v1alpha1.AppSpec) {
+	spec.Ports = []v1alpha1.AppPort{
+		{Name: "http", Port: 9000, Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("http")},
+		{Name: "metrics", Port: 9090, Protocol: corev1.ProtocolTCP, ServicePort: 9091},
+		{Name: "events", Port: 5353, Protocol: corev1.ProtocolUDP},
+	}
+	spec.Service = &v1alpha1.AppService{
+		Annotations: map[string]string{"example.com/owner": "shop"}, Type: corev1.ServiceTypeClusterIP,
+		SessionAffinity: corev1.ServiceAffinityClientIP, TrafficDistribution: ptr.To("PreferSameZone"),
+	}
+	spec.Probes = &v1alpha1.AppProbes{
+		Startup:   &v1alpha1.AppContainerProbe{Exec: &v1alpha1.AppExec{Command: []string{"/started"}}, FailureThreshold: 30},
+		Liveness:  &v1alpha1.AppContainerProbe{TCPSocket: &v1alpha1.AppTCPSocket{}, PeriodSeconds: 20},
+		Readiness: &v1alpha1.AppContainerProbe{HTTPGet: &v1alpha1.AppHTTPGet{Path: "/healthz"}, TimeoutSeconds: 2},
+	}
+	spec.Rollout = &v1alpha1.AppRollout{
+		Strategy: appsv1.RollingUpdateDeploymentStrategyType, MaxSurge: ptr.To(intstr.FromInt32(1)),
+		MaxUnavailable: ptr.To(intstr.FromString("10%")), MinReadySeconds: ptr.To[int32](1),
+		ProgressDeadlineSeconds: ptr.To[int32](300), RevisionHistoryLimit: ptr.To[int32](5),
+	}
+	spec.Shutdown = &v1alpha1.AppShutdown{DelaySeconds: ptr.To[int64](10), GracePeriodSeconds: ptr.To[int64](20)}
 }
 
 // ProbedApp returns a spec with an image and a readiness probe. With a probe, the Pods of the App are available as soon

@@ -26,15 +26,24 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 	"ports": {
 		func(s *v1alpha1.AppSpec) {
 			udp := v1alpha1.AppPort{Name: "quic", Port: 9000, ServicePort: 80, Protocol: corev1.ProtocolUDP}
-			s.Ports = append(s.Ports[:1], udp)
+			s.Port, s.Ports = 0, []v1alpha1.AppPort{{Name: "http", Port: 9000, Protocol: corev1.ProtocolTCP}, udp}
 		},
-		func(s *v1alpha1.AppSpec) { s.Ports[0], s.Ports[1] = s.Ports[1], s.Ports[0] },
+		func(s *v1alpha1.AppSpec) { // another name for a port
+			s.Port, s.Ports = 0, []v1alpha1.AppPort{
+				{Name: "metrics", Port: 9090, Protocol: corev1.ProtocolTCP},
+				{Name: "web", Port: 9000, Protocol: corev1.ProtocolTCP, ServicePort: 80},
+			}
+		},
 		func(s *v1alpha1.AppSpec) {
-			s.Ports, s.Service, s.Ingress, s.Probes = []v1alpha1.AppPort{}, nil, nil, nil
+			s.Port, s.Ports, s.Service, s.Ingress, s.Probe, s.Probes = 0, []v1alpha1.AppPort{}, nil, nil, nil, nil
 		},
 	},
 	"service": {
-		func(s *v1alpha1.AppSpec) { s.Service.Annotations = map[string]string{"example.com/team": "else"} },
+		func(s *v1alpha1.AppSpec) {
+			if s.Service != nil {
+				s.Service.Annotations = map[string]string{"example.com/team": "else"}
+			}
+		},
 		func(s *v1alpha1.AppSpec) { s.Service = nil },
 	},
 	"command": {
@@ -54,10 +63,21 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 		func(s *v1alpha1.AppSpec) { s.Config = nil },
 		func(s *v1alpha1.AppSpec) { delete(s.Config, "empty") },
 	},
+	"volumes": {
+		func(s *v1alpha1.AppSpec) {
+			s.Volumes = []v1alpha1.AppVolume{
+				{MountPath: "/data", Claim: &v1alpha1.AppClaim{Size: resource.MustParse("1Gi")}},
+				{MountPath: "/etc/settings", ConfigMap: &v1alpha1.AppFiles{Name: "settings"}},
+			}
+		},
+		func(s *v1alpha1.AppSpec) { s.Volumes = nil },
+	},
 	"configPath": {func(s *v1alpha1.AppSpec) { s.ConfigPath = "" }},
 	"ingress": {
 		func(s *v1alpha1.AppSpec) {
-			s.Ingress = &v1alpha1.AppIngress{Host: "else.example.com", ClassName: ptr.To("else")}
+			if len(s.Ports) > 0 || s.Port != 0 {
+				s.Ingress = &v1alpha1.AppIngress{Host: "else.example.com", ClassName: ptr.To("else")}
+			}
 		},
 		func(s *v1alpha1.AppSpec) { s.Ingress = nil },
 	},
@@ -71,13 +91,20 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 		},
 		func(s *v1alpha1.AppSpec) { s.Resources, s.Autoscaling = corev1.ResourceRequirements{}, nil },
 	},
-	"probe": {func(s *v1alpha1.AppSpec) { s.Probes.Readiness, s.Probe = nil, &v1alpha1.AppProbe{Path: "/else"} }},
+	"probe": {func(s *v1alpha1.AppSpec) {
+		if s.Probes != nil {
+			s.Probes.Readiness, s.Probe = nil, &v1alpha1.AppProbe{Path: "/else"}
+		}
+	}},
 	"probes": {
 		func(s *v1alpha1.AppSpec) {
-			s.Probes.Startup, s.Probes.Liveness.TCPSocket = nil, nil
-			s.Probes.Liveness.HTTPGet = &v1alpha1.AppHTTPGet{Port: ptr.To(intstr.FromString("metrics"))}
+			if s.Probes != nil {
+				s.Probes.Startup, s.Probes.Liveness = nil, &v1alpha1.AppContainerProbe{
+					HTTPGet: &v1alpha1.AppHTTPGet{Port: ptr.To(intstr.FromString("metrics"))},
+				}
+			}
 		},
-		func(s *v1alpha1.AppSpec) { s.Probes = nil },
+		func(s *v1alpha1.AppSpec) { s.Probe, s.Probes = nil, nil },
 	},
 	"rollout": {
 		func(s *v1alpha1.AppSpec) {
@@ -86,7 +113,7 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 		func(s *v1alpha1.AppSpec) { s.Rollout = nil },
 	},
 	"shutdown": {
-		func(s *v1alpha1.AppSpec) { s.Shutdown.DelaySeconds = ptr.To[int64](0) },
+		func(s *v1alpha1.AppSpec) { s.Shutdown = &v1alpha1.AppShutdown{DelaySeconds: ptr.To[int64](0)} },
 		func(s *v1alpha1.AppSpec) { s.Shutdown = nil },
 	},
 	"databaseRef":        {func(s *v1alpha1.AppSpec) { s.DatabaseRef = nil }},

@@ -8,6 +8,9 @@ func (m *maker) repairPorts(spec map[string]any) {
 	if ports, ok := spec["ports"].([]any); ok {
 		spec["ports"] = distinctPorts(ports)
 		delete(spec, "port")
+		if first, ok := firstOf(ports).(map[string]any); ok && spec["ingress"] != nil {
+			first["protocol"] = "TCP"
+		}
 		if len(ports) == 0 {
 			for _, field := range []string{"service", "ingress", "probe", "probes"} {
 				delete(spec, field)
@@ -37,6 +40,13 @@ func (m *maker) repairPorts(spec map[string]any) {
 	}
 }
 
+func firstOf(items []any) any {
+	if len(items) == 0 {
+		return nil
+	}
+	return items[0]
+}
+
 // repairProbe leaves one action in a probe.
 func (m *maker) repairProbe(probe map[string]any) {
 	actions := slices.DeleteFunc([]string{"exec", "grpc", "httpGet", "tcpSocket"}, func(action string) bool {
@@ -52,11 +62,10 @@ func (m *maker) repairProbe(probe map[string]any) {
 	}
 }
 
-// distinctPorts returns the ports with distinct names, numbers and ports of the Service. All of them have protocol TCP.
+// distinctPorts returns the ports with distinct names, numbers and ports of the Service.
 func distinctPorts(ports []any) []any {
 	for _, port := range ports {
 		if port, ok := port.(map[string]any); ok {
-			port["protocol"] = "TCP"
 			if port["name"] == "http" && port["servicePort"] == nil {
 				port["servicePort"] = int64(80)
 			} else if port["servicePort"] == nil {

@@ -79,7 +79,8 @@ func (k *kindOf[S]) waitSame(t *testing.T, client dynamic.Interface, wanted, nam
 	}
 }
 
-// fields returns the JSON names of the fields of a spec. It fails the test unless k.everything sets all fields except k.shortForms.
+// fields returns the JSON names of the fields of a spec. It fails the test unless k.everything sets all fields except
+// k.shortForms.
 func (k *kindOf[S]) fields(t *testing.T) []string {
 	t.Helper()
 	text, err := json.Marshal(k.everything())

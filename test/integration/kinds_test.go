@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,11 +133,11 @@ func (c childType) get(t *testing.T, client dynamic.Interface, namespace string)
 	name := c.name(namespace)
 	if c.mounted {
 		d, err := shared.Kube.AppsV1().Deployments(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
-		if err == nil && len(d.Spec.Template.Spec.Volumes) == 0 {
-			return nil
-		}
 		if err == nil {
-			name = d.Spec.Template.Spec.Volumes[0].ConfigMap.Name
+			name = mountedConfig(d)
+		}
+		if name == "" {
+			return nil
 		}
 	}
 	object, err := client.Resource(c.GroupVersionResource).Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -147,6 +148,16 @@ func (c childType) get(t *testing.T, client dynamic.Interface, namespace string)
 		t.Fatalf("getting %s %s: %v", c.Resource, c.name(namespace), err)
 	}
 	return object
+}
+
+// mountedConfig returns the name of the ConfigMap with the files of spec.config that the Pods of an App mount, or "".
+func mountedConfig(d *appsv1.Deployment) string {
+	for _, v := range d.Spec.Template.Spec.Volumes {
+		if v.Name == "app-config" {
+			return v.ConfigMap.Name
+		}
+	}
+	return ""
 }
 
 func (c childType) delete(t *testing.T, client dynamic.Interface, namespace string) {

@@ -276,7 +276,8 @@ func (t *Type[T]) write(
 		return live, err
 	}
 	t.Tracker.Sends(owner.key())
-	updated, err := t.Client(live.GetNamespace()).Patch(ctx, live.GetName(), kind, patch, metav1.PatchOptions{DryRun: t.dryRun})
+	opts := metav1.PatchOptions{DryRun: t.dryRun}
+	updated, err := t.Client(live.GetNamespace()).Patch(ctx, live.GetName(), kind, patch, opts)
 	if err != nil {
 		return live, fmt.Errorf("%s %s: %w", doing, t.describe(live), inOrder(err))
 	}

@@ -9,8 +9,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// isDryRun reports whether an action creates or patches an object with dryRun=All. The trackers of client-go store the
-// results of these actions.
+// isDryRun reports whether an action creates or patches an object with dryRun=All. The trackers of client-go ignore
+// dryRun, and would store the result.
 func isDryRun(action clienttesting.Action) bool {
 	switch a := action.(type) {
 	case clienttesting.CreateActionImpl:

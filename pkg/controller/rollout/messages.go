@@ -15,8 +15,8 @@ var (
 		"{namespace} -l {labels}`.",
 		"Look at the Pods that are not ready: their probe, their log and their node.")
 	messageDeadline = Messages.Declare(deadlineExceeded, "{message}",
-		"The newest Pods have not been available within the progress deadline, which is 10 minutes by default. Look at "+
-			"their state and their log.")
+		"The rollout has made no progress for 10 minutes, or for rollout.progressDeadlineSeconds of the App. Look at "+
+			"the state and the log of the newest Pods.")
 	// The reason of messageFailure is the reason of the Deployment's condition ReplicaFailure, for example FailedCreate.
 	messageFailure = Messages.Declare("", "{message}", "The API server rejects the Pods: correct what the message "+
 		"names, such as a quota.")

@@ -42,14 +42,22 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.AppAutoscalingApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppBeforeRollout"):
 		return &applyconfigurationwindlassv1alpha1.AppBeforeRolloutApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppClaim"):
+		return &applyconfigurationwindlassv1alpha1.AppClaimApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppContainerProbe"):
 		return &applyconfigurationwindlassv1alpha1.AppContainerProbeApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppEmptyDir"):
+		return &applyconfigurationwindlassv1alpha1.AppEmptyDirApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppExec"):
 		return &applyconfigurationwindlassv1alpha1.AppExecApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppFiles"):
+		return &applyconfigurationwindlassv1alpha1.AppFilesApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppGRPC"):
 		return &applyconfigurationwindlassv1alpha1.AppGRPCApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppHTTPGet"):
 		return &applyconfigurationwindlassv1alpha1.AppHTTPGetApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppImageVolume"):
+		return &applyconfigurationwindlassv1alpha1.AppImageVolumeApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppIngress"):
 		return &applyconfigurationwindlassv1alpha1.AppIngressApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppPort"):
@@ -70,6 +78,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.AppStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppTCPSocket"):
 		return &applyconfigurationwindlassv1alpha1.AppTCPSocketApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppVolume"):
+		return &applyconfigurationwindlassv1alpha1.AppVolumeApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppVolumeClaim"):
+		return &applyconfigurationwindlassv1alpha1.AppVolumeClaimApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AvailableTemplate"):
 		return &applyconfigurationwindlassv1alpha1.AvailableTemplateApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("BeforeRolloutRun"):

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -43,12 +44,14 @@ func commandDigest(app *v1alpha1.App) string { return digestOfJSON(app.Spec.Befo
 
 // desiredRunPod returns the Pod that runs beforeRollout. Its spec is the spec of the template with only the container
 // of the App, and without a grace period. In this container, the name, image, pull policy and command differ, and
-// ports, probes and hooks are unset. The Pod has the labels and annotations of spec.podTemplate, but not the labels by
-// which the Service and the Deployment select the Pods of the App.
+// ports, probes and hooks are unset. Persistent volumes of spec.volumes are not mounted: while the previous Pods use a
+// volume, it may keep the Pod from starting. The Pod has the labels and annotations of spec.podTemplate, but not the
+// labels by which the Service and the Deployment select the Pods of the App.
 func desiredRunPod(app *v1alpha1.App, template *corev1.PodTemplateSpec, wanted runID) *corev1.Pod {
 	template = template.DeepCopy() // it may share memory with the App
 	template.Spec.Containers = []corev1.Container{*pods.Container(template, containerName)}
 	container := &template.Spec.Containers[0]
+	unmountPersistent(app, &template.Spec)
 	container.Name, container.Ports = runContainer, nil
 	container.ReadinessProbe, container.LivenessProbe, container.StartupProbe = nil, nil, nil
 	container.Lifecycle, template.Spec.TerminationGracePeriodSeconds = nil, nil // the command serves no requests
@@ -73,6 +76,24 @@ func desiredRunPod(app *v1alpha1.App, template *corev1.PodTemplateSpec, wanted r
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(app, groupVersionKind)},
 		},
 		Spec: template.Spec,
+	}
+}
+
+// unmountPersistent removes the persistent volumes of spec.volumes from a Pod.
+func unmountPersistent(app *v1alpha1.App, pod *corev1.PodSpec) {
+	names := sets.New[string]()
+	for i := range app.Spec.Volumes {
+		if v := &app.Spec.Volumes[i]; v.Claim != nil || v.PersistentVolumeClaim != nil {
+			names.Insert(volumeName(v))
+		}
+	}
+	pod.Volumes = slices.DeleteFunc(pod.Volumes, func(v corev1.Volume) bool { return names.Has(v.Name) })
+	for _, containers := range [][]corev1.Container{pod.Containers, pod.InitContainers} {
+		for i := range containers {
+			containers[i].VolumeMounts = slices.DeleteFunc(containers[i].VolumeMounts, func(m corev1.VolumeMount) bool {
+				return names.Has(m.Name)
+			})
+		}
 	}
 }
 

@@ -326,7 +326,8 @@ func TestBeforeRolloutDoesNotRunForTemplateThatTheAPIServerRejects(t *testing.T)
 			if c.verb == "patch" {
 				controllertest.Equal(t, "writes", []string{deleteRun, updateStatus}, f.Reconcile().Writes)
 			}
-			rejected := apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "web", field.ErrorList{
+			kind := appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
+			rejected := apierrors.NewInvalid(kind, "web", field.ErrorList{
 				field.Required(field.NewPath("spec", "template", "spec", "containers").Index(1).Child("image"), ""),
 			})
 			for range 3 { // a rejected patch is tried in three forms
@@ -334,7 +335,7 @@ func TestBeforeRolloutDoesNotRunForTemplateThatTheAPIServerRejects(t *testing.T)
 			}
 			f.Reconcile()
 			controllertest.Equal(t, "Pod of beforeRollout", (*corev1.Pod)(nil), f.runPod())
-			if !strings.Contains(f.ready(), `Deployment.apps "web" is invalid: spec.template.spec.containers[1].image: Required`) {
+			if !strings.Contains(f.ready(), `"web" is invalid: spec.template.spec.containers[1].image: Required`) {
 				t.Errorf("the condition is %s", f.ready())
 			}
 		})

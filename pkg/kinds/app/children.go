@@ -3,7 +3,6 @@ package app
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/ptr"
@@ -27,23 +26,21 @@ type applied struct {
 // Names of children that other children need.
 const (
 	nameConfigMap = "ConfigMap"
+	nameClaims    = "PersistentVolumeClaim"
 	nameService   = "Service"
 )
 
 // ownedBy returns the declarations of an App's children, in the order in which they are applied. The Deployment needs
-// the ConfigMap. The Ingress needs the Service, so that it does not route to a Service of somebody else. No other child
-// needs another one.
-func ownedBy(c kinds.Cluster, before *beforeRollout) []children.Child[*scope] {
+// the ConfigMap and the claims. The Ingress needs the Service, so that it does not route to a Service of somebody else.
+// No other child needs another one.
+func ownedBy(c kinds.Cluster, before *beforeRollout, volumes *volumeClaims) []children.Child[*scope] {
 	before.deployment = deploymentOf(c)
 	return []children.Child[*scope]{
 		before,
 		before.configs,
+		volumes,
 		before.deployment,
-		&children.Declaration[*scope, *corev1.Service]{
-			Resource: c.Services(),
-			When:     when(hasService),
-			Desired:  by(desiredService),
-		},
+		serviceOf(c),
 		ingressOf(c),
 		&children.Declaration[*scope, *autoscalingv2.HorizontalPodAutoscaler]{
 			Resource: c.HorizontalPodAutoscalers(),
@@ -61,6 +58,7 @@ func ownedBy(c kinds.Cluster, before *beforeRollout) []children.Child[*scope] {
 			When:     when(needsBudget),
 			Desired:  by(desiredDisruptionBudget),
 		},
+		children.Step[*scope]{Name: "sizes", Needs: []string{nameClaims}, Apply: reportSizes},
 	}
 }
 
@@ -74,7 +72,7 @@ func holdsAutoscaler(p *scope) bool {
 func deploymentOf(c kinds.Cluster) *children.Declaration[*scope, *appsv1.Deployment] {
 	return &children.Declaration[*scope, *appsv1.Deployment]{
 		Resource: c.Deployments(),
-		Needs:    []string{nameConfigMap},
+		Needs:    []string{nameConfigMap, nameClaims},
 		Hold:     func(p *scope) bool { return p.hold != nil && p.hold.template == nil },
 		Desired: func(p *scope) *appsv1.Deployment {
 			desired := desiredDeployment(p.app, p.observed.template, p.observed.contents)

@@ -52,7 +52,7 @@ func newConfigMaps(c kinds.Cluster, now clock.Clock) (*configMaps, error) {
 }
 
 const (
-	configVolume      = "config"
+	configVolume      = "app-config"
 	defaultConfigPath = "/etc/app"
 )
 

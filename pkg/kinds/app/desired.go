@@ -90,6 +90,7 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 	if hasConfig(app) {
 		mountConfig(app, &pod, &container)
 	}
+	mountVolumes(app, &pod, &container)
 	pod.Containers = []corev1.Container{container}
 	return pod
 }

@@ -97,11 +97,14 @@ func (c *inputCache) find(app *v1alpha1.App) (found versions, missing []input, e
 	return found, missing, nil
 }
 
-// read returns the contents of the inputs of an App. found has the cached versions of the inputs, and last the contents
-// in the annotation of the Deployment.
+// read returns the contents of the inputs of an App that are not reloaded. found has the cached versions of the inputs,
+// and last the contents in the annotation of the Deployment.
 func (c *inputCache) read(ctx context.Context, app *v1alpha1.App, found versions, last contents) (contents, error) {
 	all := contents{}
 	for _, in := range inputsOf(app) {
+		if in.reload {
+			continue
+		}
 		key := in.String()
 		now, err := c.contentOf(ctx, in, app.Namespace, found[key], last[key])
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -28,6 +29,7 @@ const (
 type input struct {
 	kind, name string
 	optional   bool
+	reload     bool // a change of the content replaces no Pods
 }
 
 // String returns the key of an input in contents.
@@ -48,16 +50,18 @@ const (
 )
 
 // inputsOf returns the inputs of the Pods, each once, sorted by kind and name. An input with several references is
-// optional if all of them are optional. The Secrets of imagePullSecrets and of the Ingress are not included, because
-// Pods start without them.
+// optional if all of them are optional, and reloaded if all of them are reloaded. The Secrets of imagePullSecrets and
+// of the Ingress are not included, because Pods start without them.
 func inputsOf(app *v1alpha1.App) []input {
 	found := map[string]input{}
-	add := func(kind, name string, optional *bool) {
-		in := input{kind, name, optional != nil && *optional}
+	merge := func(in input) {
 		if before, ok := found[in.String()]; ok {
-			in.optional = in.optional && before.optional
+			in.optional, in.reload = in.optional && before.optional, in.reload && before.reload
 		}
 		found[in.String()] = in
+	}
+	add := func(kind, name string, optional *bool) {
+		merge(input{kind: kind, name: name, optional: optional != nil && *optional})
 	}
 	for _, variable := range app.Spec.Env {
 		if from := variable.ValueFrom; from != nil && from.SecretKeyRef != nil {
@@ -72,6 +76,13 @@ func inputsOf(app *v1alpha1.App) []input {
 		}
 		if from.ConfigMapRef != nil {
 			add(kindConfigMap, from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
+		}
+	}
+	for _, v := range app.Spec.Volumes {
+		for kind, files := range map[string]*v1alpha1.AppFiles{kindSecret: v.Secret, kindConfigMap: v.ConfigMap} {
+			if files != nil {
+				merge(input{kind: kind, name: files.Name, optional: ptr.Deref(files.Optional, false), reload: files.Reload})
+			}
 		}
 	}
 	if app.Spec.DatabaseRef != nil {

@@ -45,8 +45,8 @@ func TestInputsAreSecretsAndConfigMapsOfPods(t *testing.T) {
 		app.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.b", TLSSecretName: "tls"}
 	})
 	want := []input{
-		{kindConfigMap, "maybe", true}, {kindConfigMap, "settings", false},
-		{kindSecret, "db-credentials", false}, {kindSecret, "twice", false},
+		{kind: kindConfigMap, name: "maybe", optional: true}, {kind: kindConfigMap, name: "settings", optional: false},
+		{kind: kindSecret, name: "db-credentials", optional: false}, {kind: kindSecret, name: "twice", optional: false},
 	}
 	controllertest.Equal(t, "inputs", want, inputsOf(app), cmp.AllowUnexported(input{}))
 	if keys := inputKeys(app); keys[2] != "default/Secret/db-credentials" {

@@ -1,12 +1,13 @@
 // Package app reconciles Apps: it creates, updates and deletes their ConfigMap, Deployment, Service, Ingress,
-// HorizontalPodAutoscaler and PodDisruptionBudget.
+// HorizontalPodAutoscaler and PodDisruptionBudget, and creates the PersistentVolumeClaims of their volumes.
 //
 // A reconcile (reconcile.go) has four steps:
 //  1. It reads the Deployment, the Secrets and ConfigMaps, the database and the autoscaler of the App (observe.go,
 //     inputs.go, inputcache.go, database.go, autoscaler.go).
 //  2. It runs the command of spec.beforeRollout (beforerollout.go). Until the command has succeeded, a hold (hold.go)
 //     keeps the previous Pod template.
-//  3. It applies the children (children.go, desired.go, config.go, template.go).
+//  3. It applies the children (children.go, desired.go, config.go, claims.go, service.go, template.go). Each of ports.go,
+//     probes.go, rollout.go and volumes.go has the fields of the spec with this name.
 //  4. It sets the status (status.go, pods.go).
 //
 // Users (users.go) tells the controllers of databases which Apps use a previous content of a connection Secret.
@@ -68,6 +69,10 @@ func declare(
 	if err != nil {
 		return kind, err
 	}
+	volumes, err := newVolumeClaims(c, apps, r.Clock)
+	if err != nil {
+		return kind, err
+	}
 	before := &beforeRollout{commands: commands, configs: configs, clock: r.Clock}
 	reconciler := &reconciler{
 		kube: c.Kube, inputs: inputs, databases: dbs, beforeRollout: before, pods: cached, clock: r.Clock, events: r.Events,
@@ -86,7 +91,7 @@ func declare(
 		},
 		Scope:    func(app *v1alpha1.App, owner children.Owner) *scope { return &scope{Owner: owner, app: app} },
 		Prepare:  reconciler.prepare,
-		Children: ownedBy(c, before),
+		Children: ownedBy(c, before, volumes),
 		Finish:   reconciler.finish,
 	}.Declare()
 }

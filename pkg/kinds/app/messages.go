@@ -35,6 +35,15 @@ var (
 	messagePodTemplate = Messages.Declare("InvalidPodTemplate", "{problem}. Until you correct it, the operator does "+
 		"not create or change the Deployment.",
 		"Correct spec.podTemplate. `kubectl windlass plan` checks it before you apply it.")
+	messageCannotGrow = Messages.Declare("StorageCannotGrow", "The volume of PersistentVolumeClaim {claim} keeps its "+
+		"size {size}: {error}. Set the size of the claim in spec.volumes to {size}, or copy the data to another volume.",
+		"Set the size of the claim to the size of the volume, or use a storage class that allows expansion.")
+	messageCannotShrink = Messages.Declare("StorageCannotShrink", "The volume of PersistentVolumeClaim {claim} has the "+
+		"size {size}, and cannot shrink to {wanted}. Set the size of the claim in spec.volumes to {size}.",
+		"Set the size of the claim to the size of the volume.")
+	messageVolumeDeleted = Messages.Declare("VolumeDeleted", "PersistentVolumeClaim {claim} is being deleted. When "+
+		"the Pods of the App end, its data is lost, and an empty volume replaces the volume. Copy the data now. While the "+
+		"claim is being deleted, the operator does not change the Deployment.", "Copy the data now. Then delete the Pods.")
 	messageReverted = Messages.Declare("TemplateReverted",
 		"Another client changed the Pod template of Deployment {deployment}, for example with `kubectl rollout "+
 			"undo`. The operator reverted this change. To roll back, apply the previous manifest of App {app}.",

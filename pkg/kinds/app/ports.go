@@ -50,6 +50,16 @@ func firstPort(app *v1alpha1.App) (first v1alpha1.AppPort) {
 	return first
 }
 
+// firstTCPPort returns the first TCP port of an App, or the zero value.
+func firstTCPPort(app *v1alpha1.App) (first v1alpha1.AppPort) {
+	ports := portsOf(app)
+	i := slices.IndexFunc(ports, func(p v1alpha1.AppPort) bool { return p.Protocol == corev1.ProtocolTCP })
+	if i >= 0 {
+		first = ports[i]
+	}
+	return first
+}
+
 // containerPorts returns the ports of the container of an App.
 func containerPorts(app *v1alpha1.App) (ports []corev1.ContainerPort) {
 	for _, p := range portsOf(app) {
@@ -117,8 +127,8 @@ func hostsOf(ingress *v1alpha1.AppIngress) []string {
 	return ingress.Hosts
 }
 
-// urlOf returns the URL of the first host of the Ingress or, without such a host, of the first port of the Service. A
-// wildcard is not a host that a client can connect to. urlOf returns "" if the port is no TCP port.
+// urlOf returns the URL of the first host of the Ingress that is not a wildcard. Without such a host, urlOf returns the
+// URL of the first port of the Service, or "" if that port is not a TCP port.
 func urlOf(app *v1alpha1.App) string {
 	if hasIngress(app) {
 		hosts := hostsOf(app.Spec.Ingress)

@@ -63,27 +63,35 @@ func TestServicePortsLeadToPortsOfContainer(t *testing.T) {
 	}
 }
 
-func TestURLNamesPort(t *testing.T) {
+func TestURLIsFirstHostOrFirstPort(t *testing.T) {
 	ingress := func(hosts ...string) func(*v1alpha1.App) {
 		return func(app *v1alpha1.App) { app.Spec.Ingress = &v1alpha1.AppIngress{Hosts: hosts, Path: "/a/"} }
 	}
-	withTLS := func(app *v1alpha1.App) { app.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.example.com", TLSSecretName: "t"} }
+	withTLS := func(app *v1alpha1.App) {
+		app.Spec.Ingress = &v1alpha1.AppIngress{Host: "a.example.com", TLSSecretName: "t"}
+	}
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.App)
 		url    string
 	}{
-		"the default":              {func(*v1alpha1.App) {}, "http://web.default.svc"},
-		"another port":             {withPorts(v1alpha1.AppPort{Name: "api", Port: 9000}), "http://web.default.svc:9000"},
-		"a port of the name https": {withPorts(v1alpha1.AppPort{Name: "https", Port: 443}), "http://web.default.svc:443"},
+		"an App without ports and Ingress": {func(*v1alpha1.App) {}, "http://web.default.svc"},
+		"another port": {
+			withPorts(v1alpha1.AppPort{Name: "api", Port: 9000}), "http://web.default.svc:9000",
+		},
+		"a port of the name https": {
+			withPorts(v1alpha1.AppPort{Name: "https", Port: 443}), "http://web.default.svc:443",
+		},
 		"HTTPS at the usual port": {
 			withPorts(v1alpha1.AppPort{Name: "a", Port: 8443, ServicePort: 443, AppProtocol: ptr.To("https")}),
 			"https://web.default.svc",
 		},
-		"a UDP port":               {withPorts(v1alpha1.AppPort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}), ""},
-		"no port":                  {withPorts([]v1alpha1.AppPort{}...), ""},
-		"an Ingress":               {ingress("*.example.com", "a.example.com"), "http://a.example.com/a"},
-		"an Ingress with TLS":      {withTLS, "https://a.example.com"},
-		"an Ingress without names": {ingress("*.example.com"), "http://web.default.svc"},
+		"a UDP port": {
+			withPorts(v1alpha1.AppPort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}), "",
+		},
+		"no port":                         {withPorts([]v1alpha1.AppPort{}...), ""},
+		"an Ingress":                      {ingress("*.example.com", "a.example.com"), "http://a.example.com/a"},
+		"an Ingress with TLS":             {withTLS, "https://a.example.com"},
+		"an Ingress with a wildcard only": {ingress("*.example.com"), "http://web.default.svc"},
 	} {
 		t.Run(name, func(t *testing.T) { controllertest.Equal(t, "URL", c.url, urlOf(example(c.change))) })
 	}
@@ -107,7 +115,7 @@ func TestAppWithoutPortsHasNoService(t *testing.T) {
 	}
 }
 
-func TestServiceAndIngressHaveTheirFields(t *testing.T) {
+func TestServiceAndIngressFollowSpec(t *testing.T) {
 	f := readyFixture(t, withAllChildren)
 	before := kindtest.Get[*corev1.Service](f.Cluster, "default", "web").Spec
 	f.Change(func(app *v1alpha1.App) {
@@ -149,5 +157,40 @@ func TestServiceAndIngressHaveTheirFields(t *testing.T) {
 	ingress = kindtest.Get[*networkingv1.Ingress](f.Cluster, "default", "web")
 	for _, annotations := range []map[string]string{service.Annotations, ingress.Annotations} {
 		controllertest.Equal(t, "annotations that stay", "", annotations["example.com/lb"]+annotations["example.com/size"])
+	}
+}
+
+// TestRenamedPortLeadsToPodsUntilTheyAreReplaced follows the target of the Service from before a port gets another name
+// until all Pods have the new name.
+func TestRenamedPortLeadsToPodsUntilTheyAreReplaced(t *testing.T) {
+	f := rolledOutFixture(t)
+	target := func() intstr.IntOrString {
+		return kindtest.Get[*corev1.Service](f.Cluster, "default", "web").Spec.Ports[0].TargetPort
+	}
+	controllertest.Equal(t, "target at first", intstr.FromString("http"), target())
+	f.Change(withPorts(v1alpha1.AppPort{Name: "web", Port: 8080, ServicePort: 80}))
+	f.reconcile()
+	controllertest.Equal(t, "target while beforeRollout runs", intstr.FromInt32(8080), target())
+	f.endRun(0, "")
+	f.reconcile()
+	controllertest.Equal(t, "name of the port in the template", "web",
+		f.deployment().Spec.Template.Spec.Containers[0].Ports[0].Name)
+	controllertest.Equal(t, "target while previous Pods run", intstr.FromInt32(8080), target())
+	f.rollOut()
+	f.reconcile()
+	controllertest.Equal(t, "target after the rollout", intstr.FromString("web"), target())
+}
+
+func TestServiceStaysUntilPodsAreReplaced(t *testing.T) {
+	f := rolledOutFixture(t)
+	f.Change(withPorts([]v1alpha1.AppPort{}...))
+	f.reconcile()
+	if kindtest.Get[*corev1.Service](f.Cluster, "default", "web") == nil {
+		t.Error("the Service was deleted while beforeRollout runs")
+	}
+	f.endRun(0, "")
+	f.reconcile()
+	if kindtest.Get[*corev1.Service](f.Cluster, "default", "web") != nil {
+		t.Error("the Service was not deleted after beforeRollout")
 	}
 }

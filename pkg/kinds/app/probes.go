@@ -21,7 +21,7 @@ func probesOf(app *v1alpha1.App) v1alpha1.AppProbes {
 
 // setProbes sets the probes of the container of an App.
 func setProbes(app *v1alpha1.App, container *corev1.Container) {
-	probes, first := probesOf(app), firstPort(app)
+	probes, first := probesOf(app), firstTCPPort(app)
 	container.StartupProbe = desiredProbe(probes.Startup, first)
 	container.LivenessProbe = desiredProbe(probes.Liveness, first)
 	container.ReadinessProbe = desiredProbe(probes.Readiness, first)

@@ -11,8 +11,9 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-func TestProbesDefaultToFirstPort(t *testing.T) {
-	api := withPorts(v1alpha1.AppPort{Name: "api", Port: 9000}, v1alpha1.AppPort{Name: "metrics", Port: 9090})
+func TestProbesDefaultToFirstTCPPort(t *testing.T) {
+	udp := v1alpha1.AppPort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}
+	api := withPorts(udp, v1alpha1.AppPort{Name: "api", Port: 9000}, v1alpha1.AppPort{Name: "metrics", Port: 9090})
 	for name, c := range map[string]struct {
 		probe v1alpha1.AppContainerProbe
 		want  corev1.ProbeHandler
@@ -77,7 +78,7 @@ func TestProbesDefaultToFirstPort(t *testing.T) {
 	}
 }
 
-func TestProbeIsShortForm(t *testing.T) {
+func TestProbeIsShortFormOfReadinessProbe(t *testing.T) {
 	short := example(func(app *v1alpha1.App) { app.Spec.Probe = &v1alpha1.AppProbe{Path: "/a"} })
 	long := example(func(app *v1alpha1.App) {
 		app.Spec.Probes = &v1alpha1.AppProbes{Readiness: &v1alpha1.AppContainerProbe{

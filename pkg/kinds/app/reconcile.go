@@ -34,6 +34,8 @@ type scope struct {
 	// hold says why the Pod template must not change, or is nil. prepare sets it. If hold is set while the children are
 	// applied, observed.deployment is set too, and belongs to the App: otherwise prepare returns the hold.
 	hold *hold
+	// sizes has an error for each claim whose volume cannot have its desired size. volumeClaims adds them.
+	sizes []error
 	// applied has the results of applying the children.
 	applied applied
 	// requeueAfter is positive if time alone can change the status. finish sets it.

@@ -21,15 +21,21 @@ const (
 )
 
 // setRollout sets the fields of a Deployment that say how new Pods replace previous Pods. By default, each previous Pod
-// stays until a new Pod is available. maxSurge has the default of the API server. Kubernetes rounds it up, so that a
-// rollout can always create a Pod.
+// stays until a new Pod is available, unless the Pods have a volume that only one node can mount. maxSurge has the
+// default of the API server. Kubernetes rounds it up, so that a rollout can always create a Pod.
 func setRollout(app *v1alpha1.App, spec *appsv1.DeploymentSpec) {
 	want := ptr.Deref(app.Spec.Rollout, v1alpha1.AppRollout{})
 	spec.Strategy.Type = cmp.Or(want.Strategy, appsv1.RollingUpdateDeploymentStrategyType)
+	if blocksRollingUpdate(app) && want.Strategy == "" && want.MaxSurge == nil && want.MaxUnavailable == nil {
+		spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
+	}
 	if spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
+		surge, unavailable := cmp.Or(want.MaxSurge, ptr.To(intstr.FromString("25%"))), intstr.FromInt32(0)
+		if s := surge.String(); s == "0" || s == "0%" { // the API server rejects 0 for both
+			unavailable = intstr.FromInt32(1)
+		}
 		spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{
-			MaxUnavailable: cmp.Or(want.MaxUnavailable, ptr.To(intstr.FromInt32(0))),
-			MaxSurge:       cmp.Or(want.MaxSurge, ptr.To(intstr.FromString("25%"))),
+			MaxUnavailable: cmp.Or(want.MaxUnavailable, &unavailable), MaxSurge: surge,
 		}
 	}
 	if probesOf(app).Readiness == nil {

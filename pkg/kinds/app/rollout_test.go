@@ -35,14 +35,19 @@ func TestRolloutSetsFieldsOfDeployment(t *testing.T) {
 		{"Recreate", v1alpha1.AppRollout{Strategy: appsv1.RecreateDeploymentStrategyType}, func(d *appsv1.DeploymentSpec) {
 			d.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 		}},
-		{"numbers", v1alpha1.AppRollout{
+		{"maxSurge 0", v1alpha1.AppRollout{MaxSurge: ptr.To(intstr.FromString("0%"))}, func(d *appsv1.DeploymentSpec) {
+			d.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{
+				MaxSurge: ptr.To(intstr.FromString("0%")), MaxUnavailable: ptr.To(intstr.FromInt32(1)),
+			}
+		}},
+		{"seconds and a history", v1alpha1.AppRollout{
 			MinReadySeconds: ptr.To[int32](0), ProgressDeadlineSeconds: ptr.To[int32](60),
 			RevisionHistoryLimit: ptr.To[int32](3),
 		}, func(d *appsv1.DeploymentSpec) {
 			d.MinReadySeconds, d.ProgressDeadlineSeconds = 0, ptr.To[int32](60)
 			d.RevisionHistoryLimit = ptr.To[int32](3)
 		}},
-		{"nothing", v1alpha1.AppRollout{}, func(*appsv1.DeploymentSpec) {}},
+		{"no field of rollout", v1alpha1.AppRollout{}, func(*appsv1.DeploymentSpec) {}},
 	} {
 		f.Change(withRollout(c.set))
 		controllertest.ErrorContains(t, "", f.Reconcile().Err)
@@ -63,7 +68,8 @@ func TestShutdownSetsDelayAndGracePeriod(t *testing.T) {
 		{"a delay", &v1alpha1.AppShutdown{DelaySeconds: ptr.To[int64](20)}, 20, 50},
 		{"a grace period", &v1alpha1.AppShutdown{GracePeriodSeconds: ptr.To[int64](60)}, 5, 65},
 		{"no delay", &v1alpha1.AppShutdown{DelaySeconds: ptr.To[int64](0)}, 0, 30},
-		{"no field", nil, 5, 35},
+		{"no field of shutdown", &v1alpha1.AppShutdown{}, 5, 35},
+		{"no shutdown", nil, 5, 35},
 	} {
 		f.Change(func(app *v1alpha1.App) { app.Spec.Shutdown = c.set })
 		controllertest.ErrorContains(t, "", f.Reconcile().Err)
@@ -76,13 +82,4 @@ func TestShutdownSetsDelayAndGracePeriod(t *testing.T) {
 		controllertest.Equal(t, "lifecycle with "+c.what, want, pod.Containers[0].Lifecycle)
 	}
 	controllertest.Equal(t, "template after shutdown is removed", before, f.deployment().Spec.Template)
-}
-
-func TestNumberOfPodsDoesNotChangeTheirTemplate(t *testing.T) {
-	f := readyFixture(t)
-	before := f.deployment().Spec.Template
-	controllertest.Equal(t, "number of spread constraints", 2, len(before.Spec.TopologySpreadConstraints))
-	f.Change(func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](5) })
-	controllertest.ErrorContains(t, "", f.Reconcile().Err)
-	controllertest.Equal(t, "template", before, f.deployment().Spec.Template)
 }

@@ -36,15 +36,15 @@ func setDigests(app *v1alpha1.App, template *corev1.PodTemplateSpec, used conten
 	if len(used) > 0 {
 		metav1.SetMetaDataAnnotation(&template.ObjectMeta, inputsDigestAnnotation, used.digest())
 	}
-	if app.Spec.PodTemplate != nil || app.Spec.Shutdown != nil {
+	if app.Spec.PodTemplate != nil || ptr.Deref(app.Spec.Shutdown, v1alpha1.AppShutdown{}) != (v1alpha1.AppShutdown{}) {
 		overrides := digestOfJSON([]any{podtemplate.Canonical(app.Spec.PodTemplate), app.Spec.Shutdown})
 		metav1.SetMetaDataAnnotation(&template.ObjectMeta, overridesAnnotation, overrides)
 	}
 	metav1.SetMetaDataAnnotation(&template.ObjectMeta, templateDigestAnnotation, digestOfTemplate(template))
 }
 
-// setOperatorFields sets the operator fields of a Pod template: the fields whose values the operator chooses, and which
-// do not come from the App.
+// setOperatorFields sets the operator fields of a Pod template: the fields for which the operator chooses the default.
+// spec.shutdown and spec.podTemplate can set some of these fields.
 func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	template.Labels = podSelectorOf(app)
 	template.Labels[controller.ManagedByLabel] = controller.ManagedByWindlass // so that the operator caches the Pods
@@ -53,7 +53,6 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 		template.Spec.AutomountServiceAccountToken = ptr.To(false)
 	}
 	template.Spec.EnableServiceLinks = ptr.To(false)
-	template.Spec.TopologySpreadConstraints = spreadConstraints(app)
 	delay, grace := shutdownOf(app)
 	template.Spec.TerminationGracePeriodSeconds = ptr.To(delay + grace)
 	for i := range template.Spec.Containers {
@@ -68,27 +67,13 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 	}
 }
 
-// spreadConstraints prefer nodes and zones with few Pods of an App. matchLabelKeys excludes the Pods of other
-// templates, which a rollout deletes. The constraints do not depend on the number of Pods, because a change of the
-// number must not replace Pods.
-func spreadConstraints(app *v1alpha1.App) (constraints []corev1.TopologySpreadConstraint) {
-	pods := &metav1.LabelSelector{MatchLabels: podSelectorOf(app)}
-	for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
-		constraints = append(constraints, corev1.TopologySpreadConstraint{
-			MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway,
-			LabelSelector: pods, MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
-		})
-	}
-	return constraints
-}
-
 // operatorFields removes the fields that setOperatorFields sets, even if they come from spec.shutdown or
-// spec.podTemplate. It also removes labels and spread constraints that spec.podTemplate has added.
+// spec.podTemplate. It also removes labels that spec.podTemplate has added.
 var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
 	template.Labels = nil
 	delete(template.Annotations, templateDigestAnnotation)
 	template.Spec.AutomountServiceAccountToken, template.Spec.EnableServiceLinks = nil, nil
-	template.Spec.TerminationGracePeriodSeconds, template.Spec.TopologySpreadConstraints = nil, nil
+	template.Spec.TerminationGracePeriodSeconds = nil
 	if c := pods.Container(template, containerName); c != nil {
 		c.ImagePullPolicy, c.TerminationMessagePolicy, c.Lifecycle = "", "", nil
 	}

@@ -74,15 +74,6 @@ func setDeployment(app *v1alpha1.App, d *appsv1.Deployment) {
 			DefaultMode:          ptr.To(corev1.ConfigMapVolumeSourceDefaultMode),
 		}}}}
 	template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](35)
-	template.Spec.TopologySpreadConstraints = nil
-	for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
-		template.Spec.TopologySpreadConstraints = append(template.Spec.TopologySpreadConstraints,
-			corev1.TopologySpreadConstraint{
-				MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway,
-				LabelSelector:  &metav1.LabelSelector{MatchLabels: selectorOf(app)},
-				MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
-			})
-	}
 	if len(template.Spec.Containers) == 0 {
 		template.Spec.Containers = []corev1.Container{{Name: "app"}}
 	}

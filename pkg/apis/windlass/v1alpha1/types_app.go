@@ -26,11 +26,11 @@ const (
 // AppSpec is the desired state of an App: the Pods, and the address at which clients reach them.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits))) || (oldSelf.hasValue() && has(oldSelf.value().autoscaling) && !(has(oldSelf.value().resources) && ((has(oldSelf.value().resources.requests) && 'cpu' in oldSelf.value().resources.requests) || (has(oldSelf.value().resources.limits) && 'cpu' in oldSelf.value().resources.limits))))",optionalOldSelf=true,message="autoscaling needs resources.requests.cpu, because its target is a percentage of that request; set resources.requests.cpu, or set resources.limits.cpu, which then counts as the request"
-// +kubebuilder:validation:XValidation:rule="!has(self.port) || !has(self.ports)",message="set either port or ports; to keep port, move it to the first entry of ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.port) || !has(self.ports)",message="port and ports must not both be set; to keep the port, remove port, and make an entry with name http and this port the first of ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.size() > 0 || !(has(self.service) || has(self.ingress) || has(self.probe))",message="an App with an empty list of ports has no Service; remove service, ingress and probe, or add a port"
-// +kubebuilder:validation:XValidation:rule="!has(self.ingress) || !has(self.ports) || self.ports.size() == 0 || self.ports[0].protocol == 'TCP'",message="an Ingress leads to the first of ports, which must have protocol TCP"
-// +kubebuilder:validation:XValidation:rule="!has(self.probe) || !has(self.probes) || !has(self.probes.readiness)",message="set either probe or probes.readiness"
-// +kubebuilder:validation:XValidation:rule="!has(self.probes) || !has(self.ports) || self.ports.size() > 0 || ((!has(self.probes.startup) || ((!has(self.probes.startup.httpGet) || has(self.probes.startup.httpGet.port)) && (!has(self.probes.startup.tcpSocket) || has(self.probes.startup.tcpSocket.port)) && (!has(self.probes.startup.grpc) || has(self.probes.startup.grpc.port)))) && (!has(self.probes.liveness) || ((!has(self.probes.liveness.httpGet) || has(self.probes.liveness.httpGet.port)) && (!has(self.probes.liveness.tcpSocket) || has(self.probes.liveness.tcpSocket.port)) && (!has(self.probes.liveness.grpc) || has(self.probes.liveness.grpc.port)))) && (!has(self.probes.readiness) || ((!has(self.probes.readiness.httpGet) || has(self.probes.readiness.httpGet.port)) && (!has(self.probes.readiness.tcpSocket) || has(self.probes.readiness.tcpSocket.port)) && (!has(self.probes.readiness.grpc) || has(self.probes.readiness.grpc.port)))))",message="an App with an empty list of ports has no default port; set port in each of probes"
+// +kubebuilder:validation:XValidation:rule="!has(self.ingress) || !has(self.ports) || self.ports.size() == 0 || self.ports[0].protocol == 'TCP'",message="the Ingress leads to the first entry of ports, which must have protocol TCP"
+// +kubebuilder:validation:XValidation:rule="!has(self.probe) || !has(self.probes) || !has(self.probes.readiness)",message="probe and probes.readiness must not both be set; remove one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.probes) || !has(self.ports) || self.ports.size() > 0 || ((!has(self.probes.startup) || ((!has(self.probes.startup.httpGet) || has(self.probes.startup.httpGet.port)) && (!has(self.probes.startup.tcpSocket) || has(self.probes.startup.tcpSocket.port)) && (!has(self.probes.startup.grpc) || has(self.probes.startup.grpc.port)))) && (!has(self.probes.liveness) || ((!has(self.probes.liveness.httpGet) || has(self.probes.liveness.httpGet.port)) && (!has(self.probes.liveness.tcpSocket) || has(self.probes.liveness.tcpSocket.port)) && (!has(self.probes.liveness.grpc) || has(self.probes.liveness.grpc.port)))) && (!has(self.probes.readiness) || ((!has(self.probes.readiness.httpGet) || has(self.probes.readiness.httpGet.port)) && (!has(self.probes.readiness.tcpSocket) || has(self.probes.readiness.tcpSocket.port)) && (!has(self.probes.readiness.grpc) || has(self.probes.readiness.grpc.port)))))",message="an App with an empty list of ports has no default port; set port in each httpGet, tcpSocket and grpc of probes"
 type AppSpec struct {
 	// image is the container image. It must not run as root. A change replaces the Pods.
 	//
@@ -48,17 +48,17 @@ type AppSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// port is the short form of ports with one TCP port, which has the name http. Port 80 of the Service leads to it. A
-	// change replaces the Pods. Defaults to 8080 if ports is unset.
+	// port is the TCP port on which the container listens. Port 80 of the Service leads to port. It is the short form of
+	// ports with one entry, which has the name http. A change replaces the Pods. Defaults to 8080 if ports is unset.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
 
-	// ports are the ports on which the container listens. Each of them has a port of the Service. The first is the default
-	// of probes, and the port to which the Ingress leads. An empty list means that the container does not listen: the App
-	// has no Service. A change replaces the Pods.
+	// ports are the ports on which the container listens. The Service has a port for each entry. The Ingress leads to the
+	// first entry, and probes without a port use the first TCP port. If the list is empty, the App has no Service. A
+	// change replaces the Pods, except a change of only servicePort or appProtocol.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
@@ -126,6 +126,14 @@ type AppSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/[^:]+$`
 	ConfigPath string `json:"configPath,omitempty"`
+
+	// volumes are the volumes of the Pods, and their mounts in the container. A change replaces the Pods.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=mountPath
+	Volumes []AppVolume `json:"volumes,omitempty"`
 
 	// ingress makes the App reachable from outside the cluster, through an Ingress. If it is unset, the
 	// App has no Ingress.

@@ -24,12 +24,13 @@ type AppIngress struct {
 	// +listType=set
 	Hosts []string `json:"hosts,omitempty"`
 
-	// annotations are the annotations of the Ingress, for example for its controller. Keys that begin with windlass.dev/
-	// are reserved.
+	// annotations are the annotations of the Ingress, for example for its controller. Keys by which the operator or a
+	// GitOps tool finds its objects are reserved, for example keys that begin with windlass.dev/.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('windlass.dev/'))",message="annotations that begin with windlass.dev/ are reserved for the operator"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !['windlass.dev/', 'argocd.argoproj.io/', 'kapp.k14s.io/', 'objectset.rio.cattle.io/', 'config.k8s.io/', 'meta.helm.sh/', 'kustomize.toolkit.fluxcd.io/', 'helm.toolkit.fluxcd.io/'].exists(prefix, key.startsWith(prefix)))",message="annotations by which the operator or a GitOps tool finds its objects are reserved: windlass.dev/, argocd.argoproj.io/, kapp.k14s.io/, objectset.rio.cattle.io/, config.k8s.io/, meta.helm.sh/, kustomize.toolkit.fluxcd.io/ and helm.toolkit.fluxcd.io/"
+	// +kubebuilder:validation:XValidation:rule="!('kubernetes.io/ingress.class' in self)",message="set className instead of the annotation kubernetes.io/ingress.class"
 	Annotations map[string]string `json:"annotations,omitempty"`
 
 	// pathType is Prefix, Exact or ImplementationSpecific. Defaults to Prefix.

@@ -41,12 +41,16 @@ type AppPort struct {
 }
 
 // AppService configures the Service of an App.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.externalTrafficPolicy) || (has(self.type) && self.type in ['NodePort', 'LoadBalancer'])",message="externalTrafficPolicy needs type NodePort or LoadBalancer"
+// +kubebuilder:validation:XValidation:rule="(!has(self.loadBalancerClass) && !has(self.loadBalancerSourceRanges)) || (has(self.type) && self.type == 'LoadBalancer')",message="loadBalancerClass and loadBalancerSourceRanges need type LoadBalancer"
 type AppService struct {
-	// annotations are the annotations of the Service. Keys that begin with windlass.dev/ are reserved.
+	// annotations are the annotations of the Service. Keys by which the operator or a GitOps tool finds its objects are
+	// reserved, for example keys that begin with windlass.dev/.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
-	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('windlass.dev/'))",message="annotations that begin with windlass.dev/ are reserved for the operator"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !['windlass.dev/', 'argocd.argoproj.io/', 'kapp.k14s.io/', 'objectset.rio.cattle.io/', 'config.k8s.io/', 'meta.helm.sh/', 'kustomize.toolkit.fluxcd.io/', 'helm.toolkit.fluxcd.io/'].exists(prefix, key.startsWith(prefix)))",message="annotations by which the operator or a GitOps tool finds its objects are reserved: windlass.dev/, argocd.argoproj.io/, kapp.k14s.io/, objectset.rio.cattle.io/, config.k8s.io/, meta.helm.sh/, kustomize.toolkit.fluxcd.io/ and helm.toolkit.fluxcd.io/"
 	Annotations map[string]string `json:"annotations,omitempty"`
 
 	// type is ClusterIP, NodePort or LoadBalancer. Defaults to ClusterIP.
@@ -56,7 +60,7 @@ type AppService struct {
 	Type corev1.ServiceType `json:"type,omitempty"`
 
 	// externalTrafficPolicy is Cluster or Local. With Local, a node sends external requests only to its own Pods, which
-	// then see the address of the client. It needs type NodePort or LoadBalancer. Defaults to Cluster.
+	// then see the address of the client. externalTrafficPolicy needs type NodePort or LoadBalancer. Defaults to Cluster.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Cluster;Local
@@ -76,8 +80,8 @@ type AppService struct {
 	// +kubebuilder:validation:Enum=None;ClientIP
 	SessionAffinity corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
 
-	// loadBalancerClass is the class of the load balancer, if type is LoadBalancer. It cannot be changed while type is
-	// LoadBalancer. Defaults to the load balancer of the cluster.
+	// loadBalancerClass is the class of the load balancer. It needs type LoadBalancer, and cannot be changed. Defaults to
+	// the load balancer of the cluster.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -85,7 +89,7 @@ type AppService struct {
 	LoadBalancerClass *string `json:"loadBalancerClass,omitempty"`
 
 	// loadBalancerSourceRanges are the ranges of client addresses that the load balancer accepts, in CIDR notation.
-	// Defaults to all addresses.
+	// loadBalancerSourceRanges needs type LoadBalancer. Defaults to all addresses.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=256

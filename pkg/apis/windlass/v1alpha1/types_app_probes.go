@@ -7,7 +7,7 @@ import (
 
 // AppProbe is a readiness probe by HTTP.
 type AppProbe struct {
-	// path is the path of the HTTP request to the first port of the App. A Pod gets traffic while the status code of the
+	// path is the path of the HTTP request to the first TCP port of the App. A Pod gets traffic while the status code of the
 	// response is from 200 to 399.
 	//
 	// +required
@@ -17,25 +17,27 @@ type AppProbe struct {
 }
 
 // AppProbes are the probes of the container of an App.
+//
+// +kubebuilder:validation:XValidation:rule="(!has(self.startup) || !has(self.startup.successThreshold) || self.startup.successThreshold == 1) && (!has(self.liveness) || !has(self.liveness.successThreshold) || self.liveness.successThreshold == 1)",message="successThreshold of a startup or liveness probe must be 1"
 type AppProbes struct {
-	// startup is the startup probe. The other probes begin after it has succeeded. If it fails, the container is
-	// restarted.
+	// startup is the startup probe. The other probes begin after the startup probe has succeeded. If the startup probe
+	// fails, the kubelet restarts the container.
 	//
 	// +optional
 	Startup *AppContainerProbe `json:"startup,omitempty"`
 
-	// liveness is the liveness probe. If it fails, the container is restarted.
+	// liveness is the liveness probe. If the liveness probe fails, the kubelet restarts the container.
 	//
 	// +optional
 	Liveness *AppContainerProbe `json:"liveness,omitempty"`
 
-	// readiness is the readiness probe. A Pod gets traffic while it succeeds.
+	// readiness is the readiness probe. A Pod gets traffic only while the readiness probe succeeds.
 	//
 	// +optional
 	Readiness *AppContainerProbe `json:"readiness,omitempty"`
 }
 
-// AppContainerProbe is a probe of a container, as in a Pod, but port defaults to the first port of the App.
+// AppContainerProbe is a probe of a container, as in a Pod, but port defaults to the first TCP port of the App.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.httpGet), has(self.tcpSocket), has(self.grpc), has(self.exec)].exists_one(set, set)",message="a probe needs exactly one of httpGet, tcpSocket, grpc and exec"
 type AppContainerProbe struct {
@@ -77,14 +79,14 @@ type AppContainerProbe struct {
 	// +kubebuilder:validation:Minimum=1
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
-	// failureThreshold is the number of successive failures after which the probe has failed. Defaults to 3.
+	// failureThreshold is the number of consecutive failures after which the probe has failed. Defaults to 3.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	FailureThreshold int32 `json:"failureThreshold,omitempty"`
 
-	// successThreshold is the number of successive successes after which the readiness probe has succeeded. Other probes
-	// must have 1. Defaults to 1.
+	// successThreshold is the number of consecutive successes after which the readiness probe has succeeded. For the
+	// startup and the liveness probe, successThreshold must be 1. Defaults to 1.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -100,7 +102,7 @@ type AppHTTPGet struct {
 	// +kubebuilder:validation:Pattern=`^/[^\s]*$`
 	Path string `json:"path,omitempty"`
 
-	// port is the number or the name of a port. Defaults to the first port of the App.
+	// port is the number or the name of a port. Defaults to the first TCP port of the App.
 	//
 	// +optional
 	Port *intstr.IntOrString `json:"port,omitempty"`
@@ -121,7 +123,7 @@ type AppHTTPGet struct {
 
 // AppTCPSocket is a TCP connection.
 type AppTCPSocket struct {
-	// port is the number or the name of a port. Defaults to the first port of the App.
+	// port is the number or the name of a port. Defaults to the first TCP port of the App.
 	//
 	// +optional
 	Port *intstr.IntOrString `json:"port,omitempty"`
@@ -129,7 +131,7 @@ type AppTCPSocket struct {
 
 // AppGRPC is a call of the gRPC health service.
 type AppGRPC struct {
-	// port is the number of a port. Defaults to the first port of the App.
+	// port is the number of a port. Defaults to the first TCP port of the App.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1

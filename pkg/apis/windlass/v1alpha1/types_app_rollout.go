@@ -18,11 +18,14 @@ type AppRollout struct {
 
 	// maxSurge is the number or the percentage of Pods that a rollout may create in addition to replicas. Defaults to 25%.
 	//
+	// +kubebuilder:validation:XValidation:rule="type(self) == int || self.matches('^[0-9]{1,3}%$')",message="maxSurge must be a number, or a percentage such as 25%"
 	// +optional
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
-	// maxUnavailable is the number or the percentage of Pods that may be unavailable during a rollout. Defaults to 0.
+	// maxUnavailable is the number or the percentage of Pods that may be unavailable during a rollout. Defaults to 0, and
+	// to 1 if maxSurge is 0.
 	//
+	// +kubebuilder:validation:XValidation:rule="type(self) == int || self.matches('^[0-9]{1,3}%$')",message="maxUnavailable must be a number, or a percentage such as 25%"
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
@@ -49,9 +52,9 @@ type AppRollout struct {
 
 // AppShutdown configures how a Pod ends. A change replaces the Pods.
 type AppShutdown struct {
-	// delaySeconds is the time that a Pod which is being deleted continues to serve requests before its container gets the
-	// stop signal, in seconds. Nodes and load balancers learn within this time that the Pod ends. Defaults to 5, and to 0
-	// for an App without ports.
+	// delaySeconds is how long the container continues to serve requests after the deletion of its Pod begins and before
+	// the container gets the stop signal, in seconds. Nodes and load balancers learn within this time that the Pod ends.
+	// Defaults to 5, and to 0 for an App without ports.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0

@@ -5,7 +5,7 @@ package v1alpha1
 // AppContainerProbeApplyConfiguration represents a declarative configuration of the AppContainerProbe type for use
 // with apply.
 //
-// AppContainerProbe is a probe of a container, as in a Pod, but port defaults to the first port of the App.
+// AppContainerProbe is a probe of a container, as in a Pod, but port defaults to the first TCP port of the App.
 type AppContainerProbeApplyConfiguration struct {
 	// httpGet sends an HTTP request. A status code from 200 to 399 is a success.
 	HTTPGet *AppHTTPGetApplyConfiguration `json:"httpGet,omitempty"`
@@ -21,10 +21,10 @@ type AppContainerProbeApplyConfiguration struct {
 	PeriodSeconds *int32 `json:"periodSeconds,omitempty"`
 	// timeoutSeconds is the time until a probe without a response counts as failed, in seconds. Defaults to 1.
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
-	// failureThreshold is the number of successive failures after which the probe has failed. Defaults to 3.
+	// failureThreshold is the number of consecutive failures after which the probe has failed. Defaults to 3.
 	FailureThreshold *int32 `json:"failureThreshold,omitempty"`
-	// successThreshold is the number of successive successes after which the readiness probe has succeeded. Other probes
-	// must have 1. Defaults to 1.
+	// successThreshold is the number of consecutive successes after which the readiness probe has succeeded. For the
+	// startup and the liveness probe, successThreshold must be 1. Defaults to 1.
 	SuccessThreshold *int32 `json:"successThreshold,omitempty"`
 }
 

@@ -7,7 +7,7 @@ package v1alpha1
 //
 // AppGRPC is a call of the gRPC health service.
 type AppGRPCApplyConfiguration struct {
-	// port is the number of a port. Defaults to the first port of the App.
+	// port is the number of a port. Defaults to the first TCP port of the App.
 	Port *int32 `json:"port,omitempty"`
 	// service is the name of the service in the request. Defaults to the empty string.
 	Service *string `json:"service,omitempty"`

@@ -14,7 +14,7 @@ import (
 type AppHTTPGetApplyConfiguration struct {
 	// path is the path of the request. Defaults to /.
 	Path *string `json:"path,omitempty"`
-	// port is the number or the name of a port. Defaults to the first port of the App.
+	// port is the number or the name of a port. Defaults to the first TCP port of the App.
 	Port *intstr.IntOrString `json:"port,omitempty"`
 	// scheme is HTTP or HTTPS. Defaults to HTTP.
 	Scheme *v1.URIScheme `json:"scheme,omitempty"`

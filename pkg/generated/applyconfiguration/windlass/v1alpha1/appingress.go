@@ -16,8 +16,8 @@ type AppIngressApplyConfiguration struct {
 	// hosts are the DNS names at which clients reach the App. The first label of a name can be a wildcard, as in
 	// *.example.com.
 	Hosts []string `json:"hosts,omitempty"`
-	// annotations are the annotations of the Ingress, for example for its controller. Keys that begin with windlass.dev/
-	// are reserved.
+	// annotations are the annotations of the Ingress, for example for its controller. Keys by which the operator or a
+	// GitOps tool finds its objects are reserved, for example keys that begin with windlass.dev/.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// pathType is Prefix, Exact or ImplementationSpecific. Defaults to Prefix.
 	PathType *v1.PathType `json:"pathType,omitempty"`

@@ -7,7 +7,7 @@ package v1alpha1
 //
 // AppProbe is a readiness probe by HTTP.
 type AppProbeApplyConfiguration struct {
-	// path is the path of the HTTP request to the first port of the App. A Pod gets traffic while the status code of the
+	// path is the path of the HTTP request to the first TCP port of the App. A Pod gets traffic while the status code of the
 	// response is from 200 to 399.
 	Path *string `json:"path,omitempty"`
 }

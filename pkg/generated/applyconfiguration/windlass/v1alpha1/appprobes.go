@@ -7,12 +7,12 @@ package v1alpha1
 //
 // AppProbes are the probes of the container of an App.
 type AppProbesApplyConfiguration struct {
-	// startup is the startup probe. The other probes begin after it has succeeded. If it fails, the container is
-	// restarted.
+	// startup is the startup probe. The other probes begin after the startup probe has succeeded. If the startup probe
+	// fails, the kubelet restarts the container.
 	Startup *AppContainerProbeApplyConfiguration `json:"startup,omitempty"`
-	// liveness is the liveness probe. If it fails, the container is restarted.
+	// liveness is the liveness probe. If the liveness probe fails, the kubelet restarts the container.
 	Liveness *AppContainerProbeApplyConfiguration `json:"liveness,omitempty"`
-	// readiness is the readiness probe. A Pod gets traffic while it succeeds.
+	// readiness is the readiness probe. A Pod gets traffic only while the readiness probe succeeds.
 	Readiness *AppContainerProbeApplyConfiguration `json:"readiness,omitempty"`
 }
 

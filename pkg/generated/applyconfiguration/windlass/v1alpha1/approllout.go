@@ -17,7 +17,8 @@ type AppRolloutApplyConfiguration struct {
 	Strategy *v1.DeploymentStrategyType `json:"strategy,omitempty"`
 	// maxSurge is the number or the percentage of Pods that a rollout may create in addition to replicas. Defaults to 25%.
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
-	// maxUnavailable is the number or the percentage of Pods that may be unavailable during a rollout. Defaults to 0.
+	// maxUnavailable is the number or the percentage of Pods that may be unavailable during a rollout. Defaults to 0, and
+	// to 1 if maxSurge is 0.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// minReadySeconds is the time that a Pod must be ready before it counts as available, in seconds. Defaults to 0 for an
 	// App with a readiness probe, and to 5 without one.

@@ -11,23 +11,24 @@ import (
 //
 // AppService configures the Service of an App.
 type AppServiceApplyConfiguration struct {
-	// annotations are the annotations of the Service. Keys that begin with windlass.dev/ are reserved.
+	// annotations are the annotations of the Service. Keys by which the operator or a GitOps tool finds its objects are
+	// reserved, for example keys that begin with windlass.dev/.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// type is ClusterIP, NodePort or LoadBalancer. Defaults to ClusterIP.
 	Type *v1.ServiceType `json:"type,omitempty"`
 	// externalTrafficPolicy is Cluster or Local. With Local, a node sends external requests only to its own Pods, which
-	// then see the address of the client. It needs type NodePort or LoadBalancer. Defaults to Cluster.
+	// then see the address of the client. externalTrafficPolicy needs type NodePort or LoadBalancer. Defaults to Cluster.
 	ExternalTrafficPolicy *v1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
 	// trafficDistribution prefers Pods in the same zone (PreferSameZone) or on the same node (PreferSameNode) as the
 	// client.
 	TrafficDistribution *string `json:"trafficDistribution,omitempty"`
 	// sessionAffinity is None or ClientIP. With ClientIP, the requests of a client go to the same Pod. Defaults to None.
 	SessionAffinity *v1.ServiceAffinity `json:"sessionAffinity,omitempty"`
-	// loadBalancerClass is the class of the load balancer, if type is LoadBalancer. It cannot be changed while type is
-	// LoadBalancer. Defaults to the load balancer of the cluster.
+	// loadBalancerClass is the class of the load balancer. It needs type LoadBalancer, and cannot be changed. Defaults to
+	// the load balancer of the cluster.
 	LoadBalancerClass *string `json:"loadBalancerClass,omitempty"`
 	// loadBalancerSourceRanges are the ranges of client addresses that the load balancer accepts, in CIDR notation.
-	// Defaults to all addresses.
+	// loadBalancerSourceRanges needs type LoadBalancer. Defaults to all addresses.
 	LoadBalancerSourceRanges []string `json:"loadBalancerSourceRanges,omitempty"`
 }
 

@@ -7,9 +7,9 @@ package v1alpha1
 //
 // AppShutdown configures how a Pod ends. A change replaces the Pods.
 type AppShutdownApplyConfiguration struct {
-	// delaySeconds is the time that a Pod which is being deleted continues to serve requests before its container gets the
-	// stop signal, in seconds. Nodes and load balancers learn within this time that the Pod ends. Defaults to 5, and to 0
-	// for an App without ports.
+	// delaySeconds is how long the container continues to serve requests after the deletion of its Pod begins and before
+	// the container gets the stop signal, in seconds. Nodes and load balancers learn within this time that the Pod ends.
+	// Defaults to 5, and to 0 for an App without ports.
 	DelaySeconds *int64 `json:"delaySeconds,omitempty"`
 	// gracePeriodSeconds is the time that the container has to end after the stop signal, in seconds. The grace period of
 	// the Pod is the sum of delaySeconds and gracePeriodSeconds. Defaults to 30.

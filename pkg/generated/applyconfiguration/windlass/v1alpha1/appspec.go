@@ -16,12 +16,12 @@ type AppSpecApplyConfiguration struct {
 	// replicas is the number of Pods. 0 stops the App. The field has no effect while autoscaling is
 	// set. `kubectl scale` sets this field. Defaults to 1.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// port is the short form of ports with one TCP port, which has the name http. Port 80 of the Service leads to it. A
-	// change replaces the Pods. Defaults to 8080 if ports is unset.
+	// port is the TCP port on which the container listens. Port 80 of the Service leads to port. It is the short form of
+	// ports with one entry, which has the name http. A change replaces the Pods. Defaults to 8080 if ports is unset.
 	Port *int32 `json:"port,omitempty"`
-	// ports are the ports on which the container listens. Each of them has a port of the Service. The first is the default
-	// of probes, and the port to which the Ingress leads. An empty list means that the container does not listen: the App
-	// has no Service. A change replaces the Pods.
+	// ports are the ports on which the container listens. The Service has a port for each entry. The Ingress leads to the
+	// first entry, and probes without a port use the first TCP port. If the list is empty, the App has no Service. A
+	// change replaces the Pods, except a change of only servicePort or appProtocol.
 	Ports []AppPortApplyConfiguration `json:"ports,omitempty"`
 	// service configures the Service.
 	Service *AppServiceApplyConfiguration `json:"service,omitempty"`
@@ -45,6 +45,8 @@ type AppSpecApplyConfiguration struct {
 	// configPath is the directory of the container in which the files of config are mounted. A change replaces the Pods.
 	// Defaults to /etc/app.
 	ConfigPath *string `json:"configPath,omitempty"`
+	// volumes are the volumes of the Pods, and their mounts in the container. A change replaces the Pods.
+	Volumes []AppVolumeApplyConfiguration `json:"volumes,omitempty"`
 	// ingress makes the App reachable from outside the cluster, through an Ingress. If it is unset, the
 	// App has no Ingress.
 	Ingress *AppIngressApplyConfiguration `json:"ingress,omitempty"`
@@ -195,6 +197,19 @@ func (b *AppSpecApplyConfiguration) WithConfig(entries map[string]string) *AppSp
 // If called multiple times, the ConfigPath field is set to the value of the last call.
 func (b *AppSpecApplyConfiguration) WithConfigPath(value string) *AppSpecApplyConfiguration {
 	b.ConfigPath = &value
+	return b
+}
+
+// WithVolumes adds the given value to the Volumes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Volumes field.
+func (b *AppSpecApplyConfiguration) WithVolumes(values ...*AppVolumeApplyConfiguration) *AppSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithVolumes")
+		}
+		b.Volumes = append(b.Volumes, *values[i])
+	}
 	return b
 }
 

@@ -11,7 +11,7 @@ import (
 //
 // AppTCPSocket is a TCP connection.
 type AppTCPSocketApplyConfiguration struct {
-	// port is the number or the name of a port. Defaults to the first port of the App.
+	// port is the number or the name of a port. Defaults to the first TCP port of the App.
 	Port *intstr.IntOrString `json:"port,omitempty"`
 }
 

@@ -1,0 +1,62 @@
+package app
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/kinds"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
+)
+
+// serviceOf declares the Service. While the Pod template must not change, an App that loses its ports keeps the
+// Service, because the previous Pods still serve requests.
+func serviceOf(c kinds.Cluster) children.Child[*scope] {
+	return &children.Declaration[*scope, *corev1.Service]{
+		Resource: c.Services(),
+		When:     when(hasService),
+		Hold:     func(p *scope) bool { return p.hold != nil && !hasService(p.app) },
+		Desired:  by(desiredService),
+		Keep: func(p *scope, desired, live *corev1.Service) {
+			if d := p.observed.deployment; d != nil {
+				keepTargets(p.app, d, desired, live)
+			}
+		},
+	}
+}
+
+// keepTargets lets a port of the Service lead to the number of the container's port while Pods have this number under
+// another name. Otherwise, the Service would lead to no Pod after the port gets another name, until new Pods are ready.
+// d is the Deployment before the reconcile. Its recorded template counts, because other clients can change its
+// template.
+func keepTargets(app *v1alpha1.App, d *appsv1.Deployment, desired, live *corev1.Service) {
+	isSame := func(a, b corev1.ServicePort) bool { return a.TargetPort == b.TargetPort }
+	if slices.EqualFunc(desired.Spec.Ports, live.Spec.Ports, isSame) {
+		return
+	}
+	last, _ := pods.LastTemplate(d)
+	container := pods.Container(last, containerName)
+	if container == nil {
+		return
+	}
+	isRolledOut := d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == d.Status.Replicas
+	for i, p := range portsOf(app) {
+		number := intstr.FromInt32(p.Port)
+		hasName := slices.ContainsFunc(container.Ports, func(is corev1.ContainerPort) bool {
+			return is.Name == p.Name && is.Protocol == p.Protocol
+		})
+		hasNumber := slices.ContainsFunc(container.Ports, func(is corev1.ContainerPort) bool {
+			return is.ContainerPort == p.Port && is.Protocol == p.Protocol
+		})
+		leadsToNumber := slices.ContainsFunc(live.Spec.Ports, func(is corev1.ServicePort) bool {
+			return is.TargetPort == number && is.Protocol == p.Protocol
+		})
+		if hasNumber && (!hasName || leadsToNumber && !isRolledOut) {
+			desired.Spec.Ports[i].TargetPort = number
+		}
+	}
+}
