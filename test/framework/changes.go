@@ -66,7 +66,7 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 	"volumes": {
 		func(s *v1alpha1.AppSpec) {
 			s.Volumes = []v1alpha1.AppVolume{
-				{MountPath: "/data", Claim: &v1alpha1.AppClaim{Size: resource.MustParse("1Gi")}},
+				{MountPath: "/data", Name: "data", Claim: &v1alpha1.AppClaim{Size: resource.MustParse("1Gi")}},
 				{MountPath: "/etc/settings", ConfigMap: &v1alpha1.AppFiles{Name: "settings"}},
 			}
 		},

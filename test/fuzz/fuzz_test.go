@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	objects = flag.Int("fuzz.objects", 100, "number of objects of each kind that the API server must accept")
+	objects = flag.Int("fuzz.objects", 50, "number of objects of each kind that the API server must accept")
 	seed    = flag.Uint64("fuzz.seed", 1, "seed that selects the objects")
 	only    = flag.String("fuzz.only", "", "create only the objects of a kind with these numbers, for example App/17 "+
 		"or App/100-199")

@@ -82,7 +82,7 @@ func TestObjectsAreValidJSON(t *testing.T) {
 	}
 }
 
-// TestGeneratorCoversEveryFieldAndEnumValue generates 2000 objects of each kind. The objects together must have every
+// TestGeneratorCoversEveryFieldAndEnumValue generates 4000 objects of each kind. The objects together must have every
 // field, every enum value, and lists of different lengths.
 func TestGeneratorCoversEveryFieldAndEnumValue(t *testing.T) {
 	t.Parallel()
@@ -90,7 +90,7 @@ func TestGeneratorCoversEveryFieldAndEnumValue(t *testing.T) {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
 			seen := map[string]bool{}
-			for number := range 2000 {
+			for number := range 4000 {
 				object := someSurroundings.Object(1, kind, number, 0)
 				in := kind
 				for _, version := range kind.Served {

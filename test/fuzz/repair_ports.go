@@ -1,6 +1,9 @@
 package fuzz
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // repairPorts removes from the spec of an App what its validation rules do not allow beside another field: a short form
 // beside its long form, a second action of a probe, a second entry of a port, and fields that need a Service.
@@ -26,6 +29,7 @@ func (m *maker) repairPorts(spec map[string]any) {
 		delete(rollout, "maxSurge")
 		delete(rollout, "maxUnavailable")
 	}
+	m.repairVolumes(spec)
 	probes, ok := spec["probes"].(map[string]any)
 	if !ok {
 		return
@@ -35,7 +39,31 @@ func (m *maker) repairPorts(spec map[string]any) {
 	}
 	for _, probe := range inOrder(probes) {
 		if probe, ok := probe.(map[string]any); ok {
-			m.repairProbe(probe)
+			m.keepOne(probe, "tcpSocket", "exec", "grpc", "httpGet", "tcpSocket")
+		}
+	}
+}
+
+// repairVolumes leaves one source in each volume, removes reload beside subPath, and gives the volumes with a claim
+// distinct names.
+func (m *maker) repairVolumes(spec map[string]any) {
+	volumes, ok := spec["volumes"].([]any)
+	if !ok {
+		return
+	}
+	for i, value := range volumes {
+		volume, ok := value.(map[string]any)
+		if !ok {
+			continue
+		}
+		m.keepOne(volume, "emptyDir", "claim", "configMap", "emptyDir", "image", "persistentVolumeClaim", "secret")
+		if delete(volume, "name"); volume["claim"] != nil {
+			volume["name"] = fmt.Sprintf("volume-%d", i)
+		}
+		for _, source := range []string{"secret", "configMap"} {
+			if files, ok := volume[source].(map[string]any); ok && volume["subPath"] != nil {
+				delete(files, "reload")
+			}
 		}
 	}
 }
@@ -47,18 +75,16 @@ func firstOf(items []any) any {
 	return items[0]
 }
 
-// repairProbe leaves one action in a probe.
-func (m *maker) repairProbe(probe map[string]any) {
-	actions := slices.DeleteFunc([]string{"exec", "grpc", "httpGet", "tcpSocket"}, func(action string) bool {
-		return probe[action] == nil
-	})
-	if len(actions) == 0 {
-		probe["tcpSocket"] = map[string]any{}
+// keepOne leaves one of fields in an object. If the object has none of them, it gets usual with an empty object.
+func (m *maker) keepOne(object map[string]any, usual string, fields ...string) {
+	set := slices.DeleteFunc(fields, func(field string) bool { return object[field] == nil })
+	if len(set) == 0 {
+		object[usual] = map[string]any{}
 		return
 	}
-	keep := m.IntN(len(actions))
-	for _, action := range slices.Delete(actions, keep, keep+1) {
-		delete(probe, action)
+	keep := m.IntN(len(set))
+	for _, field := range slices.Delete(set, keep, keep+1) {
+		delete(object, field)
 	}
 }
 

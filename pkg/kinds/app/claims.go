@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
@@ -25,6 +29,7 @@ type volumeClaims struct {
 	owned    children.Type[*corev1.PersistentVolumeClaim] // set by Bind
 	// apps finds Apps by the keys of their claims.
 	apps references.Index
+	pods *podCache
 	// rejections remembers the sizes that the API server has rejected, by the name of the claim.
 	rejections *controller.Rejections[any]
 }
@@ -32,7 +37,9 @@ type volumeClaims struct {
 // growthRetry is how often the operator tries to let a claim grow after the API server has rejected the new size.
 const growthRetry = 5 * time.Minute
 
-func newVolumeClaims(c kinds.Cluster, apps cache.SharedIndexInformer, now clock.PassiveClock) (*volumeClaims, error) {
+func newVolumeClaims(
+	c kinds.Cluster, apps cache.SharedIndexInformer, cached *podCache, now clock.PassiveClock,
+) (*volumeClaims, error) {
 	index, err := references.NewIndex(apps, "claims", func(app *v1alpha1.App) (keys []string) {
 		for _, claim := range desiredClaims(app) {
 			keys = append(keys, cache.MetaObjectToName(claim).String())
@@ -40,7 +47,7 @@ func newVolumeClaims(c kinds.Cluster, apps cache.SharedIndexInformer, now clock.
 		return keys
 	})
 	return &volumeClaims{
-		resource: c.PersistentVolumeClaims(), apps: index, rejections: controller.NewRejections[any](now),
+		resource: c.PersistentVolumeClaims(), apps: index, pods: cached, rejections: controller.NewRejections[any](now),
 	}, err
 }
 
@@ -107,10 +114,13 @@ func (c *volumeClaims) ensure(ctx context.Context, p *scope, desired *corev1.Per
 	if cached.DeletionTimestamp != nil && p.observed.deployment != nil {
 		return controller.Stalled(messageVolumeDeleted.Error(cached.Name), deletionRecheck)
 	}
-	wanted, has := claims.Requested(desired), claims.Size(cached)
-	if wanted.Cmp(*has) < 0 && cached.Status.Phase == corev1.ClaimBound {
-		p.sizes = append(p.sizes, controller.Stalled(messageCannotShrink.Error(cached.Name, has, wanted, has), 0))
+	if c.isInUse(p) {
+		return messageVolumeInUse.Wait(deletionRecheck, cached.Name)
 	}
+	if err := checkKind(desired, cached); err != nil {
+		return err
+	}
+	wanted, has := claims.Requested(desired), claims.Size(cached)
 	isChanged := wanted.Cmp(*claims.Requested(cached)) != 0
 	last, rejected := c.rejections.Recent(p.app.UID, desired.Name, wanted.String())
 	if rejected && isChanged {
@@ -125,6 +135,26 @@ func (c *volumeClaims) ensure(ctx context.Context, p *scope, desired *corev1.Per
 		return nil
 	}
 	return err
+}
+
+// isInUse reports whether Pods of a previous App of this name, or of a deleted Deployment, still end. New Pods on the
+// same node would write to the volume at the same time.
+func (c *volumeClaims) isInUse(p *scope) bool {
+	return p.observed.deployment == nil && slices.ContainsFunc(c.pods.podsOf(p.app), func(pod *corev1.Pod) bool {
+		return pod.DeletionTimestamp != nil
+	})
+}
+
+// checkKind returns a Stalled error if the claim of a previous App or volume has another storage class or other access
+// modes than the desired claim. Neither can be changed.
+func checkKind(desired, live *corev1.PersistentVolumeClaim) error {
+	class := live.Spec.StorageClassName
+	hasClass := desired.Spec.StorageClassName == nil || ptr.Equal(desired.Spec.StorageClassName, class)
+	if hasClass && slices.Equal(desired.Spec.AccessModes, live.Spec.AccessModes) {
+		return nil
+	}
+	return controller.Stalled(messageOtherVolume.Error(live.Name, strconv.Quote(ptr.Deref(class, "")),
+		fmt.Sprint(live.Spec.AccessModes)), 0)
 }
 
 // reportSizes returns the errors about the sizes of the claims.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -83,30 +84,65 @@ func TestClaimGrows(t *testing.T) {
 	controllertest.Equal(t, "size", "2Gi", ptr.To(f.claim().Spec.Resources.Requests[corev1.ResourceStorage]).String())
 }
 
-func TestClaimThatCannotHaveItsSizeDoesNotStopRollout(t *testing.T) {
-	denied := apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "web-data", errors.New("denied"))
-	for size, message := range map[string]string{
-		"2Gi": "StorageCannotGrow: The volume of PersistentVolumeClaim web-data keeps its size 1Gi: updating " +
-			"PersistentVolumeClaim default/web-data: persistentvolumeclaims \"web-data\" is forbidden: denied.",
-		"512Mi": "StorageCannotShrink: The volume of PersistentVolumeClaim web-data has the size 1Gi, and cannot shrink to " +
-			"512Mi. Set the size of the claim in spec.volumes to 1Gi.",
-	} {
-		t.Run(size, func(t *testing.T) {
-			f := dataFixture(t)
-			f.Journal.FailNext("patch", "persistentvolumeclaims", denied)
-			f.Change(withData(size))
-			f.Change(image("web:2"))
-			for range 2 { // the second reconcile does not try again
-				f.Reconcile()
-				controllertest.Equal(t, "image", "web:2", f.deployment().Spec.Template.Spec.Containers[0].Image)
-				if !strings.Contains(f.ready(), message) {
-					t.Errorf("the condition is %s", f.ready())
-				}
-				controllertest.Equal(t, "size", resource.MustParse("1Gi"),
-					f.claim().Spec.Resources.Requests[corev1.ResourceStorage])
-			}
-		})
+func TestClaimThatCannotGrowDoesNotStopRollout(t *testing.T) {
+	f := dataFixture(t)
+	f.Journal.FailNext("patch", "persistentvolumeclaims",
+		apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "web-data", errors.New("denied")))
+	f.Change(withData("2Gi"))
+	f.Change(image("web:2"))
+	for range 2 { // the second reconcile does not try again
+		f.Reconcile()
+		controllertest.Equal(t, "image", "web:2", f.deployment().Spec.Template.Spec.Containers[0].Image)
+		if !strings.Contains(f.ready(), "StorageCannotGrow: The volume of PersistentVolumeClaim web-data keeps its size "+
+			"1Gi: updating PersistentVolumeClaim default/web-data: persistentvolumeclaims \"web-data\" is forbidden: denied.") {
+			t.Errorf("the condition is %s", f.ready())
+		}
+		controllertest.Equal(t, "size", resource.MustParse("1Gi"), f.claim().Spec.Resources.Requests[corev1.ResourceStorage])
 	}
+}
+
+func TestSizeBelowSizeOfVolumeHasNoEffect(t *testing.T) {
+	f := dataFixture(t)
+	f.Change(withData("512Mi"))
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "size", resource.MustParse("1Gi"), f.claim().Spec.Resources.Requests[corev1.ResourceStorage])
+}
+
+func TestClaimWithOtherAccessModesIsNotUsed(t *testing.T) {
+	f := dataFixture(t)
+	f.Change(withData("1Gi", corev1.ReadWriteMany))
+	f.Change(image("web:2"))
+	controllertest.ErrorContains(t, "PersistentVolumeClaim web-data of a previous App or volume has the storage class "+
+		"\"\" and the access modes [ReadWriteOnce]", f.Reconcile().Err)
+	controllertest.Equal(t, "image", "web:1", f.deployment().Spec.Template.Spec.Containers[0].Image)
+}
+
+func TestDeploymentWaitsForPodsThatUseTheClaim(t *testing.T) {
+	f := dataFixture(t)
+	pod := podOf(f.deployment(), "web-7d9f8-a", corev1.PodStatus{})
+	pod.DeletionTimestamp, pod.Finalizers = &metav1.Time{Time: f.Clock.Now()}, []string{"example.com/wait"}
+	f.Store(pod)
+	f.Remove(f.deployment())
+	controllertest.ErrorContains(t, "Waiting for the previous Pods, which use PersistentVolumeClaim web-data, to end.",
+		f.Reconcile().Err)
+	f.Remove(pod)
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	if f.deployment() == nil {
+		t.Error("the Deployment was not created again after the Pods had ended")
+	}
+}
+
+// TestHeldTemplateKeepsItsStrategy adds a claim, which needs the strategy Recreate, while the new template is held.
+func TestHeldTemplateKeepsItsStrategy(t *testing.T) {
+	f := rolledOutFixture(t)
+	f.Change(withData("1Gi"))
+	f.reconcile()
+	controllertest.Equal(t, "strategy while beforeRollout runs", appsv1.RollingUpdateDeploymentStrategyType,
+		f.deployment().Spec.Strategy.Type)
+	f.endRun(0, "")
+	f.reconcile()
+	controllertest.Equal(t, "strategy after beforeRollout", appsv1.RecreateDeploymentStrategyType,
+		f.deployment().Spec.Strategy.Type)
 }
 
 func TestDeletedClaimStopsRollout(t *testing.T) {

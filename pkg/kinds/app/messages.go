@@ -38,9 +38,12 @@ var (
 	messageCannotGrow = Messages.Declare("StorageCannotGrow", "The volume of PersistentVolumeClaim {claim} keeps its "+
 		"size {size}: {error}. Set the size of the claim in spec.volumes to {size}, or copy the data to another volume.",
 		"Set the size of the claim to the size of the volume, or use a storage class that allows expansion.")
-	messageCannotShrink = Messages.Declare("StorageCannotShrink", "The volume of PersistentVolumeClaim {claim} has the "+
-		"size {size}, and cannot shrink to {wanted}. Set the size of the claim in spec.volumes to {size}.",
-		"Set the size of the claim to the size of the volume.")
+	messageVolumeInUse = Messages.Declare("VolumeInUse", "Waiting for the previous Pods, which use PersistentVolumeClaim "+
+		"{claim}, to end. Then the operator creates the Deployment.", "Wait until the Pods have ended.")
+	messageOtherVolume = Messages.Declare("VolumeMismatch", "PersistentVolumeClaim {claim} of a previous App or volume has "+
+		"the storage class {class} and the access modes {modes}, which cannot be changed. To use its data, set both in "+
+		"spec.volumes. For an empty volume, give the volume another name.",
+		"Use the storage class and the access modes of the claim, or another name for the volume.")
 	messageVolumeDeleted = Messages.Declare("VolumeDeleted", "PersistentVolumeClaim {claim} is being deleted. When "+
 		"the Pods of the App end, its data is lost, and an empty volume replaces the volume. Copy the data now. While the "+
 		"claim is being deleted, the operator does not change the Deployment.", "Copy the data now. Then delete the Pods.")

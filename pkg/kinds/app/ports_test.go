@@ -181,6 +181,18 @@ func TestRenamedPortLeadsToPodsUntilTheyAreReplaced(t *testing.T) {
 	controllertest.Equal(t, "target after the rollout", intstr.FromString("web"), target())
 }
 
+func TestPortWithAnotherNameAndNumberKeepsItsTargetWhileTheTemplateIsHeld(t *testing.T) {
+	f := rolledOutFixture(t)
+	f.Change(withPorts(v1alpha1.AppPort{Name: "web", Port: 9090, ServicePort: 80}))
+	f.reconcile()
+	controllertest.Equal(t, "target while beforeRollout runs", intstr.FromString("http"),
+		kindtest.Get[*corev1.Service](f.Cluster, "default", "web").Spec.Ports[0].TargetPort)
+	f.endRun(0, "")
+	f.reconcile()
+	controllertest.Equal(t, "target after beforeRollout", intstr.FromString("web"),
+		kindtest.Get[*corev1.Service](f.Cluster, "default", "web").Spec.Ports[0].TargetPort)
+}
+
 func TestServiceStaysUntilPodsAreReplaced(t *testing.T) {
 	f := rolledOutFixture(t)
 	f.Change(withPorts([]v1alpha1.AppPort{}...))

@@ -26,7 +26,7 @@ const (
 func setRollout(app *v1alpha1.App, spec *appsv1.DeploymentSpec) {
 	want := ptr.Deref(app.Spec.Rollout, v1alpha1.AppRollout{})
 	spec.Strategy.Type = cmp.Or(want.Strategy, appsv1.RollingUpdateDeploymentStrategyType)
-	if blocksRollingUpdate(app) && want.Strategy == "" && want.MaxSurge == nil && want.MaxUnavailable == nil {
+	if isExclusive(app) && want.Strategy == "" {
 		spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
 	}
 	if spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {

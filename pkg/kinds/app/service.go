@@ -23,7 +23,7 @@ func serviceOf(c kinds.Cluster) children.Child[*scope] {
 		Desired:  by(desiredService),
 		Keep: func(p *scope, desired, live *corev1.Service) {
 			if d := p.observed.deployment; d != nil {
-				keepTargets(p.app, d, desired, live)
+				keepTargets(p.app, d, p.hold != nil, desired, live)
 			}
 		},
 	}
@@ -31,9 +31,10 @@ func serviceOf(c kinds.Cluster) children.Child[*scope] {
 
 // keepTargets lets a port of the Service lead to the number of the container's port while Pods have this number under
 // another name. Otherwise, the Service would lead to no Pod after the port gets another name, until new Pods are ready.
-// d is the Deployment before the reconcile. Its recorded template counts, because other clients can change its
+// While the template is held, a port that has another name and another number keeps its target, too. d is the
+// Deployment before the reconcile. Its recorded template counts, because other clients can change its
 // template.
-func keepTargets(app *v1alpha1.App, d *appsv1.Deployment, desired, live *corev1.Service) {
+func keepTargets(app *v1alpha1.App, d *appsv1.Deployment, isHeld bool, desired, live *corev1.Service) {
 	isSame := func(a, b corev1.ServicePort) bool { return a.TargetPort == b.TargetPort }
 	if slices.EqualFunc(desired.Spec.Ports, live.Spec.Ports, isSame) {
 		return
@@ -55,8 +56,14 @@ func keepTargets(app *v1alpha1.App, d *appsv1.Deployment, desired, live *corev1.
 		leadsToNumber := slices.ContainsFunc(live.Spec.Ports, func(is corev1.ServicePort) bool {
 			return is.TargetPort == number && is.Protocol == p.Protocol
 		})
-		if hasNumber && (!hasName || leadsToNumber && !isRolledOut) {
+		before := slices.IndexFunc(live.Spec.Ports, func(is corev1.ServicePort) bool {
+			return is.Port == p.ServicePort && is.Protocol == p.Protocol
+		})
+		switch {
+		case hasNumber && (!hasName || leadsToNumber && !isRolledOut):
 			desired.Spec.Ports[i].TargetPort = number
+		case !hasNumber && !hasName && isHeld && before >= 0:
+			desired.Spec.Ports[i].TargetPort = live.Spec.Ports[before].TargetPort
 		}
 	}
 }

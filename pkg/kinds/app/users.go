@@ -94,6 +94,9 @@ func hasReplaced(d *appsv1.Deployment) bool {
 // the Secret.
 func deploysCurrent(d *appsv1.Deployment, secret *corev1.Secret) bool {
 	all := contentsIn(d)
+	if d.Annotations[inputsAnnotation]+d.Spec.Template.Annotations[inputsDigestAnnotation] == "" {
+		return true // the Pods use no content, or reload it
+	}
 	if all == nil || all.digest() != d.Spec.Template.Annotations[inputsDigestAnnotation] {
 		return false
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 // claimGroup owns the files of the volumes that the operator creates claims for, and is a group of all processes. An
-// image that does not run as root could not write to a new volume otherwise.
+// image that does not run as root could not write to a new volume otherwise. A Pod with another persistent volume does
+// not get this group, because the kubelet would also change the files of that volume.
 const claimGroup = 10001
 
 // mountVolumes mounts the volumes of an App.
@@ -24,10 +25,14 @@ func mountVolumes(app *v1alpha1.App, pod *corev1.PodSpec, container *corev1.Cont
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
 			Name: volumeName(v), MountPath: v.MountPath, SubPath: v.SubPath, ReadOnly: v.ReadOnly || v.Image != nil,
 		})
-		if v.Claim != nil {
-			pod.SecurityContext.FSGroup = ptr.To[int64](claimGroup)
-			pod.SecurityContext.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch)
-		}
+	}
+	has := func(matches func(v1alpha1.AppVolume) bool) bool {
+		return slices.ContainsFunc(app.Spec.Volumes, matches)
+	}
+	if has(func(v v1alpha1.AppVolume) bool { return v.Claim != nil }) &&
+		!has(func(v v1alpha1.AppVolume) bool { return v.PersistentVolumeClaim != nil }) {
+		pod.SecurityContext.FSGroup = ptr.To[int64](claimGroup)
+		pod.SecurityContext.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch)
 	}
 }
 
@@ -75,10 +80,11 @@ func volumeSource(app *v1alpha1.App, v *v1alpha1.AppVolume) (source corev1.Volum
 	return source
 }
 
-// blocksRollingUpdate reports whether the App has a claim whose volume several nodes cannot mount. A new Pod could then
-// not start on another node before the previous Pod ends.
-func blocksRollingUpdate(app *v1alpha1.App) bool {
+// isExclusive reports whether the App has a volume that only one node may be able to mount. In a rolling update, a new
+// Pod could then not start on another node before the previous Pod ends, or both Pods would write to the volume.
+func isExclusive(app *v1alpha1.App) bool {
 	return slices.ContainsFunc(app.Spec.Volumes, func(v v1alpha1.AppVolume) bool {
-		return v.Claim != nil && !slices.Contains(v.Claim.AccessModes, corev1.ReadWriteMany)
+		return v.Claim != nil && !slices.Contains(v.Claim.AccessModes, corev1.ReadWriteMany) ||
+			v.PersistentVolumeClaim != nil && !v.ReadOnly
 	})
 }

@@ -21,7 +21,7 @@ func withVolumes(volumes ...v1alpha1.AppVolume) func(*v1alpha1.App) {
 func withData(size string, modes ...corev1.PersistentVolumeAccessMode) func(*v1alpha1.App) {
 	claim := &v1alpha1.AppClaim{Size: resource.MustParse(size), AccessModes: modes}
 	return func(app *v1alpha1.App) {
-		app.Spec.Volumes = []v1alpha1.AppVolume{{MountPath: "/data", Claim: claim}}
+		app.Spec.Volumes = []v1alpha1.AppVolume{{MountPath: "/data", Name: "data", Claim: claim}}
 	}
 }
 
@@ -98,6 +98,16 @@ func TestAppWithVolumeOfOneNodeIsRecreated(t *testing.T) {
 		"a volume of one node": {[]func(*v1alpha1.App){withData("1Gi")}, appsv1.RecreateDeploymentStrategyType},
 		"a volume of one node, and a chosen strategy": {
 			[]func(*v1alpha1.App){withData("1Gi"), rolling}, appsv1.RollingUpdateDeploymentStrategyType,
+		},
+		"a claim of somebody else": {
+			[]func(*v1alpha1.App){withVolumes(v1alpha1.AppVolume{
+				MountPath: "/data", PersistentVolumeClaim: &v1alpha1.AppVolumeClaim{ClaimName: "a"},
+			})}, appsv1.RecreateDeploymentStrategyType,
+		},
+		"a claim of somebody else that is only read": {
+			[]func(*v1alpha1.App){withVolumes(v1alpha1.AppVolume{
+				MountPath: "/data", ReadOnly: true, PersistentVolumeClaim: &v1alpha1.AppVolumeClaim{ClaimName: "a"},
+			})}, appsv1.RollingUpdateDeploymentStrategyType,
 		},
 		"a volume of many nodes": {
 			[]func(*v1alpha1.App){withData("1Gi", corev1.ReadWriteMany)}, appsv1.RollingUpdateDeploymentStrategyType,

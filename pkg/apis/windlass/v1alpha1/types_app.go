@@ -131,6 +131,7 @@ type AppSpec struct {
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(v, !has(v.name) || self.exists_one(w, has(w.name) && w.name == v.name))",message="two entries of volumes have the same name"
 	// +listType=map
 	// +listMapKey=mountPath
 	Volumes []AppVolume `json:"volumes,omitempty"`

@@ -10,7 +10,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy != 'Recreate' || !(has(self.maxSurge) || has(self.maxUnavailable))",message="maxSurge and maxUnavailable have no effect with strategy Recreate; remove them"
 type AppRollout struct {
 	// strategy is RollingUpdate or Recreate. With Recreate, all previous Pods end before new Pods are created. Defaults to
-	// RollingUpdate.
+	// Recreate if volumes has a claim without ReadWriteMany, or a persistentVolumeClaim that is not readOnly, and otherwise
+	// to RollingUpdate.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=RollingUpdate;Recreate

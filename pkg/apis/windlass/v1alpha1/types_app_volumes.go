@@ -8,6 +8,8 @@ import (
 // AppVolume is a volume of an App, and its mount in the container.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.claim), has(self.persistentVolumeClaim), has(self.emptyDir), has(self.secret), has(self.configMap), has(self.image)].exists_one(set, set)",message="a volume needs exactly one of claim, persistentVolumeClaim, emptyDir, secret, configMap and image"
+// +kubebuilder:validation:XValidation:rule="!has(self.claim) || has(self.name)",message="a volume with a claim needs a name, which becomes the end of the name of the PersistentVolumeClaim"
+// +kubebuilder:validation:XValidation:rule="!has(self.subPath) || !((has(self.secret) && has(self.secret.reload) && self.secret.reload) || (has(self.configMap) && has(self.configMap.reload) && self.configMap.reload))",message="reload has no effect with subPath, because the kubelet does not change these files; remove reload or subPath"
 type AppVolume struct {
 	// mountPath is the path in the container at which the volume is mounted.
 	//
@@ -16,10 +18,11 @@ type AppVolume struct {
 	// +kubebuilder:validation:Pattern=`^/[^:]*$`
 	MountPath string `json:"mountPath"`
 
-	// name is the name of the volume in the Pod, and the end of the name of its PersistentVolumeClaim. Defaults to
-	// mountPath in lower case, with '-' in place of other characters than letters and digits. The volume of /var/lib/api
-	// has the name var-lib-api.
+	// name is the name of the volume in the Pod, and the end of the name of its PersistentVolumeClaim. It is required for
+	// a claim. Defaults to mountPath in lower case, with '-' in place of other characters than letters and digits. The
+	// volume of /var/lib/api has the name var-lib-api.
 	//
+	// +kubebuilder:validation:XValidation:rule="self != 'app-config'",message="the name app-config is reserved for the files of config"
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
@@ -42,7 +45,8 @@ type AppVolume struct {
 	// +optional
 	Claim *AppClaim `json:"claim,omitempty"`
 
-	// persistentVolumeClaim is a PersistentVolumeClaim that the operator does not create.
+	// persistentVolumeClaim is a PersistentVolumeClaim that the operator does not create. Unless the volume is readOnly,
+	// the default of rollout.strategy is Recreate.
 	//
 	// +optional
 	PersistentVolumeClaim *AppVolumeClaim `json:"persistentVolumeClaim,omitempty"`
@@ -73,7 +77,8 @@ type AppVolume struct {
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName cannot be changed, because a volume keeps its class; add another volume, and copy the data"
 // +kubebuilder:validation:XValidation:rule="(has(self.accessModes) ? self.accessModes : ['ReadWriteOnce']) == (has(oldSelf.accessModes) ? oldSelf.accessModes : ['ReadWriteOnce'])",message="accessModes cannot be changed, because a volume keeps its access modes; add another volume, and copy the data"
 type AppClaim struct {
-	// size is the minimum size of the volume. It can be increased if the storage class allows volumes to grow.
+	// size is the minimum size of the volume. It can be increased if the storage class allows volumes to grow. A size below
+	// the size of the volume has no effect.
 	//
 	// +required
 	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[+]?[0-9.]*[1-9]')",message="size must be above 0"
@@ -87,8 +92,8 @@ type AppClaim struct {
 	// +kubebuilder:validation:MaxLength=253
 	StorageClassName *string `json:"storageClassName,omitempty"`
 
-	// accessModes says how nodes can mount the volume. It cannot be changed. Unless a volume has ReadWriteMany, the
-	// default of rollout.strategy is Recreate. Defaults to ReadWriteOnce.
+	// accessModes says how nodes can mount the volume. It cannot be changed. Without ReadWriteMany, the default of
+	// rollout.strategy is Recreate. Defaults to ReadWriteOnce.
 	//
 	// +optional
 	// +kubebuilder:validation:MinItems=1
@@ -138,7 +143,7 @@ type AppFiles struct {
 	Optional *bool `json:"optional,omitempty"`
 
 	// reload is true if the program reads changed files again. A change of the content then replaces no Pods: the kubelet
-	// changes the files within about a minute, except files that are mounted with subPath.
+	// changes the files within about a minute.
 	//
 	// +optional
 	Reload bool `json:"reload,omitempty"`

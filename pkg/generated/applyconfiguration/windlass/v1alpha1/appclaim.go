@@ -12,13 +12,14 @@ import (
 //
 // AppClaim is a PersistentVolumeClaim of an App.
 type AppClaimApplyConfiguration struct {
-	// size is the minimum size of the volume. It can be increased if the storage class allows volumes to grow.
+	// size is the minimum size of the volume. It can be increased if the storage class allows volumes to grow. A size below
+	// the size of the volume has no effect.
 	Size *resource.Quantity `json:"size,omitempty"`
 	// storageClassName is the name of the StorageClass of the volume. It cannot be changed. Defaults to the default
 	// StorageClass of the cluster.
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// accessModes says how nodes can mount the volume. It cannot be changed. Unless a volume has ReadWriteMany, the
-	// default of rollout.strategy is Recreate. Defaults to ReadWriteOnce.
+	// accessModes says how nodes can mount the volume. It cannot be changed. Without ReadWriteMany, the default of
+	// rollout.strategy is Recreate. Defaults to ReadWriteOnce.
 	AccessModes []v1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
 }
 

@@ -13,7 +13,7 @@ type AppFilesApplyConfiguration struct {
 	// optional is true if the App starts without the object.
 	Optional *bool `json:"optional,omitempty"`
 	// reload is true if the program reads changed files again. A change of the content then replaces no Pods: the kubelet
-	// changes the files within about a minute, except files that are mounted with subPath.
+	// changes the files within about a minute.
 	Reload *bool `json:"reload,omitempty"`
 }
 

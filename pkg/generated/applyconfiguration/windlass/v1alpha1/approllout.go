@@ -13,7 +13,8 @@ import (
 // AppRollout configures how new Pods replace previous Pods.
 type AppRolloutApplyConfiguration struct {
 	// strategy is RollingUpdate or Recreate. With Recreate, all previous Pods end before new Pods are created. Defaults to
-	// RollingUpdate.
+	// Recreate if volumes has a claim without ReadWriteMany, or a persistentVolumeClaim that is not readOnly, and otherwise
+	// to RollingUpdate.
 	Strategy *v1.DeploymentStrategyType `json:"strategy,omitempty"`
 	// maxSurge is the number or the percentage of Pods that a rollout may create in addition to replicas. Defaults to 25%.
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`

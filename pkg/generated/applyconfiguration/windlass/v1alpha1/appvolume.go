@@ -9,9 +9,9 @@ package v1alpha1
 type AppVolumeApplyConfiguration struct {
 	// mountPath is the path in the container at which the volume is mounted.
 	MountPath *string `json:"mountPath,omitempty"`
-	// name is the name of the volume in the Pod, and the end of the name of its PersistentVolumeClaim. Defaults to
-	// mountPath in lower case, with '-' in place of other characters than letters and digits. The volume of /var/lib/api
-	// has the name var-lib-api.
+	// name is the name of the volume in the Pod, and the end of the name of its PersistentVolumeClaim. It is required for
+	// a claim. Defaults to mountPath in lower case, with '-' in place of other characters than letters and digits. The
+	// volume of /var/lib/api has the name var-lib-api.
 	Name *string `json:"name,omitempty"`
 	// subPath is the path in the volume that is mounted. Defaults to the root of the volume.
 	SubPath *string `json:"subPath,omitempty"`
@@ -20,7 +20,8 @@ type AppVolumeApplyConfiguration struct {
 	// claim is a PersistentVolumeClaim that the operator creates for the App. It stays when the App is deleted, or when
 	// this volume is removed from the App. A later App with the same name and volume uses it again.
 	Claim *AppClaimApplyConfiguration `json:"claim,omitempty"`
-	// persistentVolumeClaim is a PersistentVolumeClaim that the operator does not create.
+	// persistentVolumeClaim is a PersistentVolumeClaim that the operator does not create. Unless the volume is readOnly,
+	// the default of rollout.strategy is Recreate.
 	PersistentVolumeClaim *AppVolumeClaimApplyConfiguration `json:"persistentVolumeClaim,omitempty"`
 	// emptyDir is an empty directory that is deleted with its Pod.
 	EmptyDir *AppEmptyDirApplyConfiguration `json:"emptyDir,omitempty"`
