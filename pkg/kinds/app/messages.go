@@ -40,8 +40,8 @@ var (
 		"Set the size of the claim to the size of the volume, or use a storage class that allows expansion.")
 	messageVolumeInUse = Messages.Declare("VolumeInUse", "Waiting for the previous Pods, which use PersistentVolumeClaim "+
 		"{claim}, to end. Then the operator creates the Deployment.", "Wait until the Pods have ended.")
-	messageOtherVolume = Messages.Declare("VolumeMismatch", "PersistentVolumeClaim {claim} of a previous App or volume has "+
-		"the storage class {class} and the access modes {modes}, which cannot be changed. To use its data, set both in "+
+	messageOtherVolume = Messages.Declare("VolumeMismatch", "PersistentVolumeClaim {claim} of a previous App or volume "+
+		"has the storage class {class} and the access modes {modes}, which cannot be changed. To use its data, set both in "+
 		"spec.volumes. For an empty volume, give the volume another name.",
 		"Use the storage class and the access modes of the claim, or another name for the volume.")
 	messageVolumeDeleted = Messages.Declare("VolumeDeleted", "PersistentVolumeClaim {claim} is being deleted. When "+

@@ -98,7 +98,8 @@ func keepTemplate(app *v1alpha1.App, desired, live *appsv1.Deployment) {
 }
 
 // holdTemplate replaces the Pod template of a desired Deployment by the template of a hold. It copies inputsAnnotation
-// and the strategy, which belongs to the volumes of the template, from the live Deployment. Other fields, such as the number of replicas, still change.
+// and the strategy, which belongs to the volumes of the template, from the live Deployment. Other fields, such as the
+// number of replicas, still change.
 func holdTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplateSpec) {
 	desired.Spec.Template, desired.Spec.Strategy = *template, *live.Spec.Strategy.DeepCopy()
 	delete(desired.Annotations, inputsAnnotation)
