@@ -93,8 +93,8 @@ func text(schema Node) string {
 	return ""
 }
 
-// whole adds the fields that validation rules require to an object: an App to a component without a kind, and a CPU
-// request for the autoscaler.
+// whole adds the fields that validation rules require to an object: an App to a component without a kind, a CPU request
+// for the autoscaler, and a name to a volume with a claim.
 func whole(schema, object Node) Node {
 	below := Children(schema)
 	named := slices.ContainsFunc([]string{"app", "database", "externalDatabase", "at"}, func(name string) bool {
@@ -105,6 +105,9 @@ func whole(schema, object Node) Node {
 	}
 	if object["autoscaling"] != nil && below["resources"] != nil {
 		object["resources"] = Node{"requests": Node{"cpu": "1"}}
+	}
+	if object["claim"] != nil && below["mountPath"] != nil {
+		object["name"] = "data"
 	}
 	return object
 }
