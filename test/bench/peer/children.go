@@ -81,7 +81,9 @@ func setDeployment(app *v1alpha1.App, d *appsv1.Deployment) {
 	c.Image, c.Command, c.Args = app.Spec.Image, app.Spec.Command, app.Spec.Args
 	c.Env, c.EnvFrom = app.Spec.Env, app.Spec.EnvFrom
 	c.Resources = app.Spec.Resources
-	c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: cmp.Or(app.Spec.Port, 8080), Protocol: corev1.ProtocolTCP}}
+	c.Ports = []corev1.ContainerPort{{
+		Name: "http", ContainerPort: cmp.Or(app.Spec.Port, 8080), Protocol: corev1.ProtocolTCP,
+	}}
 	c.SecurityContext = &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
