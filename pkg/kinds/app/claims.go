@@ -109,7 +109,7 @@ func (c *volumeClaims) ensure(ctx context.Context, p *scope, desired *corev1.Per
 		return err
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("reading PersistentVolumeClaim %s/%s from the cache: %w", desired.Namespace, desired.Name, err)
 	}
 	if cached.DeletionTimestamp != nil && p.observed.deployment != nil {
 		return controller.Stalled(messageVolumeDeleted.Error(cached.Name), deletionRecheck)
