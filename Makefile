@@ -31,6 +31,9 @@ SEED ?= 1
 PLAN ?=
 # RACE enables the race detector for the plans. Without the race detector, the plans take a third of the time.
 RACE ?= -race
+# CHANGES selects the half of the changes of fields that `make test-integration` makes: one half if CHANGES is even, and
+# otherwise the other half. `make fuzz` makes all changes.
+CHANGES ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)
 # SUITE is the directory below test of `make test-one`, and RUN the regular expression that selects its tests.
 SUITE ?= integration
 RUN ?= .
@@ -131,7 +134,7 @@ test-unit: prerequisites ## Run the unit tests, with the race detector.
 .PHONY: test-integration
 test-integration: postgresql build example bin/kubernetes bin/gotestsum bin/prometheus ## Run the tests on a real API server, started from bin/kubernetes.
 	@$(STEP) "integration tests" $(PIPE) \
-		'bin/gotestsum --format standard-verbose -- \
+		'CHANGES=$(CHANGES) bin/gotestsum --format standard-verbose -- \
 			-race -vet=off -count=1 -p 2 -parallel $(PARALLEL) -tags integration -timeout $(INTEGRATION_TIMEOUT) ./test/integration ./test/plan ./test/sharding ./test/security ./test/fuzz ./test/monitoring ./test/postgres ./pkg/postgresql ./pkg/kinds/database $(hide_steps)'
 
 .PHONY: test-neighbours
@@ -181,10 +184,12 @@ bench: build bin/kubernetes ## Compare with controller-runtime, and with the lim
 	@$(STEP) "benchmarks" bin/bench $(BENCH)
 
 .PHONY: fuzz
-fuzz: postgresql build bin/kubernetes ## Run each fuzz target for FUZZTIME (30s), and create OBJECTS (10000) unusual objects of each kind.
+fuzz: postgresql build bin/kubernetes ## Run each fuzz target for FUZZTIME (30s), create OBJECTS (10000) unusual objects of each kind, and change each field.
 	@$(STEP) "fuzz" hack/fuzz.sh $(FUZZTIME)
 	@$(STEP) "odd objects" $(PIPE) 'go test -race -count=1 -v -tags integration -timeout 0 -run TestOddObjectsDoNotAffectOtherTenants \
 		./test/fuzz -fuzz.objects $(OBJECTS) -fuzz.seed $(SEED) $(hide_steps)'
+	@$(STEP) "changes of fields" $(PIPE) 'go test -race -count=1 -v -tags integration -timeout 0 \
+		-run "TestRevertedFieldChangeLeavesNoTrace|TestPlanIsWhatHappens" ./test/integration ./test/plan $(hide_steps)'
 
 ##@ Try
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	diff "github.com/google/go-cmp/cmp"
@@ -52,7 +53,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		"--controllers=*,-horizontal-pod-autoscaler-controller")); err != nil {
 		t.Fatal(err)
 	}
-	all, namespaces := scenarios(), map[string]string{}
+	all, namespaces := scenarios(t), map[string]string{}
 	all = slices.DeleteFunc(all, func(s scenario) bool { return !regexp.MustCompile(*only).MatchString(s.name) })
 	for _, s := range all {
 		namespaces[s.name] = shared.NewNamespace(t)
@@ -132,10 +133,13 @@ func compare(t *testing.T, all []scenario, namespaces map[string]string) {
 			t.Errorf("%s: the API server returns the error %v, but in the plan %v", s.name, err, rejections[s.name])
 		}
 	}
+	happened := func(s scenario) []string {
+		return written(t, operating.writes.in(namespaces[s.name])[writes[s.name]:])
+	}
 	difference := func(s scenario) string {
 		namespace := namespaces[s.name]
 		return cmp.Or(
-			s.difference(planned(t, p.Server.Writes(), namespace), written(t, operating.writes.in(namespace)[writes[s.name]:])),
+			s.difference(planned(t, p.Server.Writes(), namespace), happened(s)),
 			diff.Diff(plannedStatements(p.Server.Writes(), namespace), executed(namespace)[statements[s.name]:]),
 		)
 	}
@@ -143,7 +147,8 @@ func compare(t *testing.T, all []scenario, namespaces map[string]string) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Cleanup(func() {
 				if t.Failed() {
-					t.Logf("the plan is not what happens (-planned +happened):\n%s", difference(s))
+					t.Logf("the plan is not what happens (-planned +happened):\n%s\nall writes that happened:\n%s", difference(s),
+						strings.Join(happened(s), "\n---\n")) // the difference shortens them
 				}
 			})
 			framework.Eventually(t, "what was planned", func(context.Context) (bool, error) { return difference(s) == "", nil })

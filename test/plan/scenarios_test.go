@@ -128,17 +128,22 @@ func createConnections(t *testing.T, namespace string) {
 	}
 }
 
-// scenarios returns the scenarios of all kinds.
-func scenarios() []scenario {
-	tables := slices.Concat(apps.scenarios(), databases.scenarios(), externalDatabases.scenarios(),
-		platforms.scenarios(), transitions(), ats.scenarios())
-	return slices.Concat(tables, apps.randomScenarios(), databases.randomScenarios(),
-		externalDatabases.randomScenarios(), platforms.randomScenarios())
+// scenarios returns the scenarios of all kinds: half of the changes of a single field, and all others.
+func scenarios(t *testing.T) []scenario {
+	t.Helper()
+	single, err := framework.Half(slices.Concat(apps.fieldScenarios(), databases.fieldScenarios(),
+		externalDatabases.fieldScenarios(), platforms.fieldScenarios(), transitions()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Concat(apps.scenarios(), databases.scenarios(), externalDatabases.scenarios(), platforms.scenarios(),
+		ats.scenarios(), single, apps.randomScenarios(), databases.randomScenarios(), externalDatabases.randomScenarios(),
+		platforms.randomScenarios())
 }
 
-// scenarios returns a scenario for the creation of an object, for each change of a field, and for the deletion.
+// scenarios returns a scenario for the creation of an object, and for the deletion.
 func (k kindOf[S]) scenarios() []scenario {
-	all := []scenario{
+	return []scenario{
 		{
 			name: k.Kind + "/create", create: k.references, unordered: k.clusterScoped,
 			change: func(ctx context.Context, client dynamic.Interface, namespace string) error {
@@ -152,6 +157,10 @@ func (k kindOf[S]) scenarios() []scenario {
 			},
 		},
 	}
+}
+
+// fieldScenarios returns a scenario for each change of a field.
+func (k kindOf[S]) fieldScenarios() (all []scenario) {
 	for _, field := range slices.Sorted(maps.Keys(k.changes)) {
 		for i, change := range k.changes[field] {
 			all = append(all, k.scenario(fmt.Sprintf("%s/%s-%d", k.Kind, field, i+1), unchanged, change))
