@@ -61,6 +61,7 @@ func EverythingOfApp() v1alpha1.AppSpec {
 		DatabaseRef:        &v1alpha1.DatabaseReference{Kind: "Database", Name: "shop"},
 		ServiceAccountName: "shop",
 		ImagePullSecrets:   []corev1.LocalObjectReference{{Name: "registry"}},
+		Metadata:           everyMetadata(),
 		PodTemplate: &v1alpha1.PodTemplate{
 			Metadata: v1alpha1.PodTemplateMetadata{
 				Labels: map[string]string{"team": "shop"}, Annotations: map[string]string{"example.com/scrape": "true"},

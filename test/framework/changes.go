@@ -16,6 +16,15 @@ import (
 
 // ChangesOfApp maps the JSON name of each mutable field to changes of the spec that EverythingOfApp returns.
 var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
+	"metadata": {
+		func(s *v1alpha1.AppSpec) {
+			s.Metadata = v1alpha1.ChildMetadata{
+				Labels:      map[string]v1alpha1.LabelValue{"cost-centre": "4712"},
+				Annotations: map[string]v1alpha1.AnnotationValue{"example.com/else": ""},
+			}
+		},
+		func(s *v1alpha1.AppSpec) { s.Metadata = v1alpha1.ChildMetadata{} },
+	},
 	"image": {func(s *v1alpha1.AppSpec) { s.Image = "other:1" }},
 	"replicas": {
 		func(s *v1alpha1.AppSpec) { s.Replicas = ptr.To[int32](1) }, func(s *v1alpha1.AppSpec) {
@@ -139,6 +148,16 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 
 // ChangesOfDatabase maps the JSON name of each mutable field to changes of the spec that EverythingOfDatabase returns.
 var ChangesOfDatabase = map[string][]func(*v1alpha1.DatabaseSpec){
+	"podTemplate": {
+		func(s *v1alpha1.DatabaseSpec) {
+			s.PodTemplate.Spec = nil
+			s.PodTemplate.Metadata.Labels = map[string]string{"team": "else"}
+		},
+		func(s *v1alpha1.DatabaseSpec) { s.PodTemplate = nil },
+	},
+	"metadata": {
+		func(s *v1alpha1.DatabaseSpec) { s.Metadata = v1alpha1.ChildMetadata{} },
+	},
 	"image": {
 		func(s *v1alpha1.DatabaseSpec) { s.Image = "postgres:17.7" }, func(s *v1alpha1.DatabaseSpec) { s.Image = "" },
 	},
@@ -184,6 +203,9 @@ var ChangesOfDatabase = map[string][]func(*v1alpha1.DatabaseSpec){
 // ChangesOfExternalDatabase maps the JSON name of each mutable field to changes of the spec that
 // EverythingOfExternalDatabase returns.
 var ChangesOfExternalDatabase = map[string][]func(*v1alpha1.ExternalDatabaseSpec){
+	"metadata": {
+		func(s *v1alpha1.ExternalDatabaseSpec) { s.Metadata = v1alpha1.ChildMetadata{} },
+	},
 	"connectionSecretRef": {func(s *v1alpha1.ExternalDatabaseSpec) { s.ConnectionSecretRef.Name = "other" }},
 	"extensions": {
 		func(s *v1alpha1.ExternalDatabaseSpec) { s.Extensions = []v1alpha1.ExtensionName{"citext", "pgcrypto"} },

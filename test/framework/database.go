@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -35,7 +36,22 @@ func EverythingOfDatabase() v1alpha1.DatabaseSpec {
 		Credentials: &v1alpha1.CredentialsSpec{
 			RotateEvery: &metav1.Duration{Duration: 720 * time.Hour}, GracePeriod: &metav1.Duration{Duration: 5 * time.Minute},
 		},
-		UpdatePolicy: v1alpha1.UpdateAutomatic, DeletionPolicy: v1alpha1.DeletionDelete,
+		UpdatePolicy: v1alpha1.UpdateAutomatic, DeletionPolicy: v1alpha1.DeletionDelete, Metadata: everyMetadata(),
+		PodTemplate: &v1alpha1.PodTemplate{
+			Metadata: v1alpha1.PodTemplateMetadata{
+				Labels: map[string]string{"team": "storefront"}, Annotations: map[string]string{"example.com/scrape": "true"},
+			},
+			Spec: &runtime.RawExtension{Raw: []byte(`{"tolerations": [{"key": "databases", "operator": "Exists"}],` +
+				`"containers": [{"name": "postgresql", "env": [{"name": "TZ", "value": "UTC"}]}]}`)},
+		},
+	}
+}
+
+// everyMetadata returns labels and annotations for all children.
+func everyMetadata() v1alpha1.ChildMetadata {
+	return v1alpha1.ChildMetadata{
+		Labels:      map[string]v1alpha1.LabelValue{"cost-centre": "4711", "app.kubernetes.io/version": "1.4"},
+		Annotations: map[string]v1alpha1.AnnotationValue{"example.com/owner": "team storefront"},
 	}
 }
 

@@ -18,6 +18,7 @@ func EverythingOfExternalDatabase() v1alpha1.ExternalDatabaseSpec {
 		Credentials: &v1alpha1.CredentialsSpec{
 			RotateEvery: &metav1.Duration{Duration: 720 * time.Hour}, GracePeriod: &metav1.Duration{Duration: time.Minute},
 		},
+		Metadata: everyMetadata(),
 	}
 }
 

@@ -86,6 +86,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.AvailableTemplateApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("BeforeRolloutRun"):
 		return &applyconfigurationwindlassv1alpha1.BeforeRolloutRunApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("ChildMetadata"):
+		return &applyconfigurationwindlassv1alpha1.ChildMetadataApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("ConditionedStatus"):
 		return &applyconfigurationwindlassv1alpha1.ConditionedStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("CredentialsSpec"):

@@ -45,8 +45,8 @@ func commandDigest(app *v1alpha1.App) string { return digestOfJSON(app.Spec.Befo
 // desiredRunPod returns the Pod that runs beforeRollout. Its spec is the spec of the template with only the container
 // of the App, and without a grace period. In this container, the name, image, pull policy and command differ, and
 // ports, probes and hooks are unset. Persistent volumes of spec.volumes are not mounted: while the previous Pods use a
-// volume, it may keep the Pod from starting. The Pod has the labels and annotations of spec.podTemplate, but not the
-// labels by which the Service and the Deployment select the Pods of the App.
+// volume, it may keep the Pod from starting. The Pod has the labels and annotations of spec.metadata and
+// spec.podTemplate, but not the labels by which the Service and the Deployment select the Pods of the App.
 func desiredRunPod(app *v1alpha1.App, template *corev1.PodTemplateSpec, wanted runID) *corev1.Pod {
 	template = template.DeepCopy() // it may share memory with the App
 	template.Spec.Containers = []corev1.Container{*pods.Container(template, containerName)}
@@ -60,6 +60,9 @@ func desiredRunPod(app *v1alpha1.App, template *corev1.PodTemplateSpec, wanted r
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: runGate}}
 	labels, annotations := map[string]string{}, map[string]string{}
+	ownLabels, ownAnnotations := app.Spec.Metadata.Maps()
+	maps.Copy(labels, ownLabels)
+	maps.Copy(annotations, ownAnnotations)
 	if over := app.Spec.PodTemplate; over != nil {
 		maps.Copy(labels, over.Metadata.Labels)
 		maps.Copy(annotations, over.Metadata.Annotations)

@@ -89,7 +89,7 @@ func declare(
 			References: slices.Concat(inputs.References(), dbs.References(), cached.References(),
 				[]controller.Reference{commands.Reference()}),
 		},
-		Scope:    func(app *v1alpha1.App, owner children.Owner) *scope { return &scope{Owner: owner, app: app} },
+		Scope:    newScope,
 		Prepare:  reconciler.prepare,
 		Children: ownedBy(c, before, volumes),
 		Finish:   reconciler.finish,

@@ -8,6 +8,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/podtemplate"
 )
 
 // withPodTemplate returns a change after which an App has a podTemplate with this YAML, which is valid.
@@ -41,7 +42,7 @@ func TestEachChangeOfPodTemplateChangesPods(t *testing.T) {
 		want, got := generated.DeepCopy(), f.deployment().Spec.Template
 		c.want(want)
 		digests[got.Annotations[templateDigestAnnotation]] = true
-		for _, annotation := range []string{templateDigestAnnotation, overridesAnnotation} {
+		for _, annotation := range []string{templateDigestAnnotation, podtemplate.OverridesAnnotation} {
 			delete(got.Annotations, annotation)
 			delete(want.Annotations, annotation)
 		}

@@ -42,6 +42,11 @@ type scope struct {
 	requeueAfter time.Duration
 }
 
+func newScope(app *v1alpha1.App, owner children.Owner) *scope {
+	owner.Labels, owner.Annotations = app.Spec.Metadata.Maps()
+	return &scope{Owner: owner, app: app}
+}
+
 // prepare reads the state that the children depend on, and takes the next step of beforeRollout. If the Pod template
 // must not change and the App has no Deployment, prepare returns the hold as its error, so that no child is applied. In
 // this case, prepare itself calls settle, which is otherwise a child.

@@ -19,16 +19,18 @@ import (
 // has the same value as the template of the Deployment.
 const templateDigestAnnotation = "windlass.dev/template-digest"
 
-// overridesAnnotation has a digest of the fields of the spec that can replace operator fields. The digest of the
-// template therefore changes with these fields, even if only operator fields change.
-const overridesAnnotation = "windlass.dev/overrides-digest"
-
 // desiredTemplate returns the Pod template of an App without the digests: the generated template with spec.podTemplate
 // merged into it. An error says what is wrong with spec.podTemplate.
 func desiredTemplate(app *v1alpha1.App) (*corev1.PodTemplateSpec, error) {
 	template := &corev1.PodTemplateSpec{Spec: desiredPod(app)}
 	setOperatorFields(app, template)
-	return podtemplate.Merge(template, app.Spec.PodTemplate, containerName)
+	return podtemplate.Merge(template, app.Spec.PodTemplate, templateRules)
+}
+
+// templateRules say what spec.podTemplate must not change.
+var templateRules = podtemplate.Rules{
+	Container: containerName, ServiceAccount: true,
+	InSpec: []podtemplate.Field{podtemplate.Image, podtemplate.Command, podtemplate.Args},
 }
 
 // setDigests sets the annotations of a Pod template that change with the template, and with the contents of the inputs.
@@ -38,7 +40,7 @@ func setDigests(app *v1alpha1.App, template *corev1.PodTemplateSpec, used conten
 	}
 	if app.Spec.PodTemplate != nil || ptr.Deref(app.Spec.Shutdown, v1alpha1.AppShutdown{}) != (v1alpha1.AppShutdown{}) {
 		overrides := digestOfJSON([]any{podtemplate.Canonical(app.Spec.PodTemplate), app.Spec.Shutdown})
-		metav1.SetMetaDataAnnotation(&template.ObjectMeta, overridesAnnotation, overrides)
+		metav1.SetMetaDataAnnotation(&template.ObjectMeta, podtemplate.OverridesAnnotation, overrides)
 	}
 	metav1.SetMetaDataAnnotation(&template.ObjectMeta, templateDigestAnnotation, digestOfTemplate(template))
 }

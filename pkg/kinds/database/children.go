@@ -61,7 +61,8 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 	r.statefulSet = &children.Declaration[*scope, *appsv1.StatefulSet]{
 		Resource: c.StatefulSets(),
 		Needs:    []string{nameClaim},
-		Desired:  func(p *scope) *appsv1.StatefulSet { return desiredStatefulSet(p.db, r.image) },
+		Hold:     func(p *scope) bool { return p.template == nil },
+		Desired:  func(p *scope) *appsv1.StatefulSet { return desiredStatefulSet(p.db, p.template.DeepCopy()) },
 		Keep: func(p *scope, desired, live *appsv1.StatefulSet) {
 			keepTemplate(p.db, desired, live)
 			keepRetried(desired, live)

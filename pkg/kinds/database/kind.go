@@ -106,7 +106,8 @@ func declare(
 			Resync:           resync,
 			References:       []controller.Reference{{Informer: watched.Informer(), Referrers: runners}},
 		},
-		Scope:    func(db *v1alpha1.Database, owner children.Owner) *scope { return &scope{Owner: owner, db: db} },
+		Scope:    newScope,
+		Prepare:  reconciler.prepare,
 		Children: reconciler.declareChildren(c),
 		Finish:   reconciler.finish,
 	}.Declare()

@@ -18,3 +18,10 @@ func TestNoChildHasLabelOfDatabase(t *testing.T) {
 	controllertest.Equal(t, "labels and annotations of the Database on other objects", nil, f.Tracked())
 	controllertest.Equal(t, "labels of the claim", ownLabels, f.claim().Labels)
 }
+
+func TestChildrenHaveMetadataOfSpec(t *testing.T) {
+	f := newFixture(t, example(func(db *v1alpha1.Database) { db.Spec.Metadata = kindtest.OfChildren }))
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "children without the metadata", nil, f.Without(kindtest.OfChildren))
+	controllertest.Equal(t, "label of the claim", "4711", f.claim().Labels["cost-centre"])
+}

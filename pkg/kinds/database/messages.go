@@ -19,6 +19,9 @@ var (
 		"PostgreSQL accepts connections. These changes take effect at its next restart: {names}. To restart it, run "+
 			"`kubectl annotate database -n {namespace} {name} --overwrite windlass.dev/restart=$(date +%s)`.",
 		"Restart PostgreSQL at a time when its clients can reconnect.")
+	messagePodTemplate = Messages.Declare("InvalidPodTemplate", "{problem}. Until you correct it, the operator does not "+
+		"create or change the StatefulSet.",
+		"Correct spec.podTemplate. `kubectl windlass plan` checks it before you apply it.")
 	messageApplying = Messages.Declare("ApplyingSettings", "PostgreSQL accepts connections, and is applying the changed "+
 		"settings.", "Wait.")
 	messageSettingsRejected = Messages.Declare("SettingsRejected", "{problem} PostgreSQL continues to run with the "+

@@ -65,7 +65,10 @@ func (p *scope) runsNewest() bool {
 // if the server accepts the next password of a rotation.
 func (r *reconciler) observe(ctx context.Context, p *scope) error {
 	status := &p.db.Status
-	fields := pendingFields(p.db, r.image, p.statefulSet)
+	fields := slices.DeleteFunc(slices.Clone(status.PendingRestart), func(name string) bool { return !isField(name) })
+	if p.template != nil {
+		fields = pendingFields(p.template, p.statefulSet)
+	}
 	if !p.runsNewest() || r.connector == nil {
 		status.Server, status.PendingRestart = nil, fields
 		return nil

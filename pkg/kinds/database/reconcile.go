@@ -63,11 +63,15 @@ type reconciler struct {
 // scope holds the state that the steps of one reconcile share.
 type scope struct {
 	children.Owner
-	db          *v1alpha1.Database
-	secret      *corev1.Secret // the connection Secret
-	settings    *corev1.Secret // the settings Secret
-	claim       *corev1.PersistentVolumeClaim
-	cannotGrow  error // why the claim cannot grow, or nil; the steps continue in both cases
+	db         *v1alpha1.Database
+	secret     *corev1.Secret // the connection Secret
+	settings   *corev1.Secret // the settings Secret
+	claim      *corev1.PersistentVolumeClaim
+	cannotGrow error // why the claim cannot grow, or nil; the steps continue in both cases
+	// template is the desired Pod template. It is nil if spec.podTemplate is invalid: the StatefulSet then stays as it is.
+	template *corev1.PodTemplateSpec
+	// invalid says why spec.podTemplate is invalid, or is nil. If the StatefulSet exists, the steps continue.
+	invalid     error
 	statefulSet *appsv1.StatefulSet
 	pod         *corev1.Pod // the Pod of the StatefulSet, or nil
 	absence     *absence    // the absence of the Pod, or nil
@@ -80,6 +84,19 @@ type scope struct {
 	rotation rotation
 }
 
+func newScope(db *v1alpha1.Database, owner children.Owner) *scope {
+	owner.Labels, owner.Annotations = db.Spec.Metadata.Maps()
+	return &scope{Owner: owner, db: db}
+}
+
+// prepare sets the desired Pod template.
+func (r *reconciler) prepare(_ context.Context, p *scope) (err error) {
+	if p.template, err = desiredTemplate(p.db, r.image); err != nil {
+		p.invalid = controller.Stalled(messagePodTemplate.Error(err), 0)
+	}
+	return nil
+}
+
 // finish sets the status, and returns the result of the reconcile. err is the error of the children.
 func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 	if err != nil {
@@ -87,7 +104,7 @@ func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 		return controller.Result{}, err
 	}
 	again := pods.Earliest(setProgress(p, r.clock.Now()), p.setCredentials())
-	err = cmp.Or(p.cannotGrow, settingsProblem(p.db))
+	err = cmp.Or(p.invalid, p.cannotGrow, settingsProblem(p.db))
 	if err != nil {
 		setBlocked(p.db, err)
 	}
@@ -148,6 +165,9 @@ func (r *reconciler) checkVolume(p *scope) (*corev1.PersistentVolumeClaim, error
 // server executes the steps after the StatefulSet and the settings were applied. The steps update the Pod and the
 // server in it, and observe both.
 func (r *reconciler) server(ctx context.Context, p *scope) error {
+	if p.statefulSet == nil { // held, and not created yet or deleted
+		return cmp.Or(p.invalid, controller.ErrDeletionNotObserved)
+	}
 	for _, step := range []func(context.Context, *scope) error{
 		r.findPod, r.missing, r.replace, r.notify, r.observe, r.move,
 	} {

@@ -3,31 +3,56 @@ package database
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
+	"windlass.dev/windlass/pkg/kinds/internal/podtemplate"
 )
 
 // restartAnnotation on a Database requests a restart: a new value replaces the Pod. The annotation of this name on the
 // Pod template has a digest of the value.
 const restartAnnotation = "windlass.dev/restart"
 
+// templateRules say what spec.podTemplate must not change.
+var templateRules = podtemplate.Rules{
+	Container: containerName, Environment: true, InSpec: []podtemplate.Field{podtemplate.Image, podtemplate.Resources},
+	Fixed: []podtemplate.Field{
+		podtemplate.Command, podtemplate.Args, podtemplate.StartupProbe, podtemplate.ReadinessProbe,
+		podtemplate.LivenessProbe, podtemplate.Lifecycle,
+	},
+}
+
+// desiredTemplate returns the Pod template: the generated template with spec.podTemplate merged into it. An error says
+// what is wrong with spec.podTemplate. image is the image, without its tag, of a Database that names none.
+func desiredTemplate(db *v1alpha1.Database, image string) (*corev1.PodTemplateSpec, error) {
+	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labelsOf(db)}, Spec: desiredPod(db, image)}
+	if requested := db.Annotations[restartAnnotation]; requested != "" {
+		metav1.SetMetaDataAnnotation(&template.ObjectMeta, restartAnnotation, digestOf([]byte(requested)))
+	}
+	if over := db.Spec.PodTemplate; over != nil {
+		text, err := json.Marshal(podtemplate.Canonical(over))
+		if err != nil {
+			return nil, fmt.Errorf("encoding spec.podTemplate: %w", err)
+		}
+		metav1.SetMetaDataAnnotation(&template.ObjectMeta, podtemplate.OverridesAnnotation, digestOf(text))
+	}
+	return podtemplate.Merge(template, db.Spec.PodTemplate, templateRules)
+}
+
 const digestLength = 16
 
-// annotationsOfPod returns the annotations of the Pod template.
-func annotationsOfPod(db *v1alpha1.Database) map[string]string {
-	requested := db.Annotations[restartAnnotation]
-	if requested == "" {
-		return nil
-	}
-	sum := sha256.Sum256([]byte(requested))
-	return map[string]string{restartAnnotation: hex.EncodeToString(sum[:])[:digestLength]}
+func digestOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])[:digestLength]
 }
 
 // operatorFields removes the fields of a Pod template that another version of the operator can set to other values: the
@@ -76,18 +101,11 @@ func keepTemplate(db *v1alpha1.Database, desired, live *appsv1.StatefulSet) {
 	requested := isRequested(&desired.Spec.Template, last)
 	keepRestart(&desired.Spec.Template, last)
 	if !requested && updatePolicyOf(db) == v1alpha1.UpdateManual {
-		setAside(&desired.Spec.Template, last)
+		// A forged record gives users no further permissions: whoever may write the record may write the template, too.
+		desired.Spec.Template = *last
+		return
 	}
 	operatorFields.Keep(&desired.Spec.Template, last)
-}
-
-// setAside keeps the image and the resources of the last template until a restart. A forged record gives users no
-// further permissions, because they choose the image and the resources in the spec.
-func setAside(desired, last *corev1.PodTemplateSpec) {
-	c, before := pods.Container(desired, containerName), pods.Container(last, containerName)
-	if c != nil && before != nil {
-		c.Image, c.ImagePullPolicy, c.Resources = before.Image, before.ImagePullPolicy, before.Resources
-	}
 }
 
 // isRequested reports whether the Database requests a restart that the last template does not have.
@@ -99,23 +117,24 @@ func isRequested(desired, last *corev1.PodTemplateSpec) bool {
 // keepRestart keeps the annotation of a restart that the Database does not request any more.
 func keepRestart(desired, last *corev1.PodTemplateSpec) {
 	if digest := last.Annotations[restartAnnotation]; digest != "" && desired.Annotations[restartAnnotation] == "" {
-		desired.Annotations = map[string]string{restartAnnotation: digest}
+		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, restartAnnotation, digest)
 	}
 }
 
 // Fields of the spec that take effect only in a new Pod.
 const (
-	fieldImage     = "spec.image"
-	fieldResources = "spec.resources"
+	fieldImage       = "spec.image"
+	fieldResources   = "spec.resources"
+	fieldPodTemplate = "spec.podTemplate"
 )
 
 // pendingFields returns the fields of the spec that the operator has not applied yet, because they wait for a restart.
-// set is the StatefulSet after the operator has applied it. pendingFields compares the spec with the record of set,
-// because an admission plugin may have changed the image or the resources in the template of set. Without a valid
-// record, keepTemplate keeps no field of the last template, so no field waits.
-func pendingFields(db *v1alpha1.Database, image string, set *appsv1.StatefulSet) (fields []string) {
+// template is the desired template, and set the StatefulSet after the operator has applied it. pendingFields compares
+// the template with the record of set, because an admission plugin may have changed the template of set. Without a
+// valid record, keepTemplate keeps no field of the last template, so no field waits.
+func pendingFields(template *corev1.PodTemplateSpec, set *appsv1.StatefulSet) (fields []string) {
 	last, known := pods.LastTemplate(set)
-	want, is := desiredContainer(db, image), pods.Container(last, containerName)
+	want, is := pods.Container(template, containerName), pods.Container(last, containerName)
 	if !known || is == nil {
 		return nil
 	}
@@ -125,10 +144,13 @@ func pendingFields(db *v1alpha1.Database, image string, set *appsv1.StatefulSet)
 	if !equality.Semantic.DeepEqual(is.Resources, want.Resources) {
 		fields = append(fields, fieldResources)
 	}
+	if template.Annotations[podtemplate.OverridesAnnotation] != last.Annotations[podtemplate.OverridesAnnotation] {
+		fields = append(fields, fieldPodTemplate)
+	}
 	return fields
 }
 
 // isField reports whether an entry of status.pendingRestart is a field of the spec, and not a parameter of PostgreSQL.
 func isField(entry string) bool {
-	return entry == fieldImage || entry == fieldResources
+	return entry == fieldImage || entry == fieldResources || entry == fieldPodTemplate
 }

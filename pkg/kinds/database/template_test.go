@@ -43,7 +43,7 @@ func recorded(t *testing.T, s *appsv1.StatefulSet) *appsv1.StatefulSet {
 // byPrevious returns the StatefulSet that an operator with previousScript created.
 func byPrevious(t *testing.T, db *v1alpha1.Database) *appsv1.StatefulSet {
 	t.Helper()
-	s := desiredStatefulSet(db, "postgres")
+	s := statefulSetOf(db)
 	s.Spec.Template.Spec.Containers[0].Command[scriptIndex] = previousScript
 	s.Spec.Template.Labels = selectorOf(db)
 	return recorded(t, s)
@@ -64,6 +64,7 @@ func TestTemplateIsKept(t *testing.T) {
 		}
 	}
 	image := withImage("postgres:17.7")
+	over := withPodTemplate(`{"metadata": {"labels": {"team": "shop"}}}`)
 	restart := func(db *v1alpha1.Database) { db.Annotations = map[string]string{restartAnnotation: "now"} }
 	noRecord := func(s *appsv1.StatefulSet) { s.Annotations = nil }
 	othersImage := func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.Containers[0].Image = "theirs:1" }
@@ -72,16 +73,18 @@ func TestTemplateIsKept(t *testing.T) {
 		live   func(*appsv1.StatefulSet)
 		kept   bool
 	}{
-		"a previous template, if nothing changes":                  {kept: true},
-		"a previous template, if the Database gets a label":        {change: label, kept: true},
-		"a previous template, if the Database gets a parameter":    {change: parameter, kept: true},
-		"a previous template, if the policy becomes Manual":        {change: manual, kept: true},
-		"a previous template, if another client changes the image": {live: othersImage, kept: true},
-		"not a previous template, if the image changes":            {change: image},
-		"not a previous template, if a restart is requested":       {change: restart},
-		"with Manual, a previous template, if the image changes":   {change: both(manual, image), kept: true},
-		"with Manual, not a previous template, at a request":       {change: both(manual, image, restart)},
-		"not a previous template without its record":               {live: noRecord},
+		"a previous template, if nothing changes":                   {kept: true},
+		"a previous template, if the Database gets a label":         {change: label, kept: true},
+		"a previous template, if the Database gets a parameter":     {change: parameter, kept: true},
+		"a previous template, if the policy becomes Manual":         {change: manual, kept: true},
+		"a previous template, if another client changes the image":  {live: othersImage, kept: true},
+		"not a previous template, if the image changes":             {change: image},
+		"not a previous template, if a restart is requested":        {change: restart},
+		"not a previous template, if podTemplate only adds a label": {change: over},
+		"with Manual, a previous template, if the image changes":    {change: both(manual, image), kept: true},
+		"with Manual, a previous template, if podTemplate changes":  {change: both(manual, over), kept: true},
+		"with Manual, not a previous template, at a request":        {change: both(manual, image, restart)},
+		"not a previous template without its record":                {live: noRecord},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := example()
@@ -93,7 +96,7 @@ func TestTemplateIsKept(t *testing.T) {
 			if c.change != nil {
 				c.change(db)
 			}
-			want := desiredStatefulSet(db, "postgres")
+			want := statefulSetOf(db)
 			wanted := want.Spec.Template.DeepCopy()
 			if c.kept {
 				wanted = before
@@ -108,10 +111,10 @@ func TestTemplateIsKept(t *testing.T) {
 
 func TestRequestedRestartStaysInTemplate(t *testing.T) {
 	db := example(func(db *v1alpha1.Database) { db.Annotations = map[string]string{restartAnnotation: "now"} })
-	live := recorded(t, desiredStatefulSet(db, "postgres"))
+	live := recorded(t, statefulSetOf(db))
 	wanted := live.Spec.Template.DeepCopy()
 	db.Annotations = nil
-	want := desiredStatefulSet(db, "postgres")
+	want := statefulSetOf(db)
 	keepTemplate(db, want, live)
 	controllertest.Equal(t, "template", wanted, &want.Spec.Template)
 }
@@ -120,14 +123,15 @@ func TestRequestedRestartStaysInTemplate(t *testing.T) {
 // applied.
 func TestPendingFieldsIgnoresValuesThatAdmissionChanged(t *testing.T) {
 	db := example(func(db *v1alpha1.Database) { db.Spec.UpdatePolicy = v1alpha1.UpdateManual })
-	live := recorded(t, desiredStatefulSet(db, "postgres"))
+	live := recorded(t, statefulSetOf(db))
 	c := &live.Spec.Template.Spec.Containers[0]
 	c.Image, c.Resources.Limits = "mirror.example.com/postgres:17", corev1.ResourceList{
 		corev1.ResourceMemory: resource.MustParse("1Gi"),
 	}
-	controllertest.Equal(t, "pending fields", nil, pendingFields(db, "postgres", live))
+	pending := func() []string { return pendingFields(&statefulSetOf(db).Spec.Template, live) }
+	controllertest.Equal(t, "pending fields", nil, pending())
 	withImage("postgres:17.7")(db)
-	controllertest.Equal(t, "pending fields after a change", []string{fieldImage}, pendingFields(db, "postgres", live))
+	controllertest.Equal(t, "pending fields after a change", []string{fieldImage}, pending())
 }
 
 // TestForgedRecordIsNotApplied has records that a user changed so that the operator would run something else.
@@ -143,7 +147,7 @@ func TestForgedRecordIsNotApplied(t *testing.T) {
 			db := example()
 			live := byPrevious(t, db)
 			forge(&live.Spec.Template.Spec.Containers[0])
-			want := desiredStatefulSet(db, "postgres")
+			want := statefulSetOf(db)
 			wanted := want.Spec.Template.DeepCopy()
 			keepTemplate(db, want, recorded(t, live))
 			controllertest.Equal(t, "template", wanted, &want.Spec.Template)
@@ -153,7 +157,7 @@ func TestForgedRecordIsNotApplied(t *testing.T) {
 
 func TestPodTemplateIsCorrectedEvenIfRecordIsMissing(t *testing.T) {
 	db := example()
-	want := desiredStatefulSet(db, "postgres")
+	want := statefulSetOf(db)
 	live := want.DeepCopy()
 	live.Spec.Template.Spec.Containers[0].Command = []string{"theirs"}
 	wanted := want.Spec.Template.DeepCopy()

@@ -16,3 +16,11 @@ func TestSecretHasNoLabelOfExternalDatabase(t *testing.T) {
 	}
 	controllertest.Equal(t, "labels and annotations of the ExternalDatabase on other objects", nil, f.Tracked())
 }
+
+func TestSecretHasMetadataOfSpec(t *testing.T) {
+	db := example(func(db *v1alpha1.ExternalDatabase) { db.Spec.Metadata = kindtest.OfChildren })
+	f := newFixture(t, current(), db, connectionSecret())
+	f.Reconcile()
+	controllertest.Equal(t, "objects without the metadata", nil, f.Without(kindtest.OfChildren))
+	controllertest.Equal(t, "label", "4711", f.secret().Labels["cost-centre"])
+}

@@ -201,6 +201,12 @@ type AppSpec struct {
 	// +listMapKey=name
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
+	// metadata are labels and annotations of all objects that the App owns, for example for cost reports, or to select the
+	// objects of a backup. The Pods have their labels and annotations from podTemplate. A change replaces no Pods.
+	//
+	// +optional
+	Metadata ChildMetadata `json:"metadata,omitempty,omitzero"`
+
 	// podTemplate is merged into the Pod template that the operator generates, for everything that has no field of its
 	// own, for example tolerations, volumes, and more containers. The container of the App is named app. A change replaces
 	// the Pods.

@@ -108,8 +108,8 @@ type DatabaseSpec struct {
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitempty,omitzero"`
 
-	// updatePolicy specifies when a change that needs a restart of PostgreSQL takes effect: a change of image or
-	// resources, and of parameters that PostgreSQL reads only when it starts. Automatic (the default) restarts PostgreSQL
+	// updatePolicy specifies when a change that needs a restart of PostgreSQL takes effect: a change of image, resources
+	// or podTemplate, and of parameters that PostgreSQL reads only when it starts. Automatic (the default) restarts PostgreSQL
 	// at once. Manual waits until the annotation windlass.dev/restart of the Database gets a new value, and
 	// status.pendingRestart lists the changes that wait. All other changes take effect without a restart under both
 	// policies.
@@ -123,6 +123,18 @@ type DatabaseSpec struct {
 	//
 	// +optional
 	Credentials *CredentialsSpec `json:"credentials,omitempty"`
+
+	// podTemplate is merged into the Pod template that the operator generates, for example for tolerations or another
+	// container. The container of PostgreSQL is named postgresql. A change restarts PostgreSQL.
+	//
+	// +optional
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
+
+	// metadata are labels and annotations of all objects that the Database owns, and of its claim, for example for cost
+	// reports, or to select the objects of a backup. The Pod does not have them. A change does not restart PostgreSQL.
+	//
+	// +optional
+	Metadata ChildMetadata `json:"metadata,omitempty,omitzero"`
 
 	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the
 	// default) keeps the volume: a later Database of the same name uses it. Delete deletes the volume

@@ -29,8 +29,8 @@ type DatabaseStatus struct {
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
 
-	// pendingRestart lists the changes that take effect at the next restart of PostgreSQL: names of parameters, spec.image
-	// and spec.resources.
+	// pendingRestart lists the changes that take effect at the next restart of PostgreSQL: names of parameters,
+	// spec.image, spec.resources and spec.podTemplate.
 	//
 	// +optional
 	// +listType=set

@@ -63,6 +63,11 @@ type ExternalDatabaseSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Extensions []ExtensionName `json:"extensions,omitempty"`
 
+	// metadata are labels and annotations of the Secret of the ExternalDatabase.
+	//
+	// +optional
+	Metadata ChildMetadata `json:"metadata,omitempty,omitzero"`
+
 	// deletionPolicy specifies what happens to the role and the database when the ExternalDatabase is deleted. Retain (the
 	// default) keeps both, and the operator does not connect to the server. Delete deletes both, and the ExternalDatabase
 	// stays until both are deleted. The field can still be changed while the ExternalDatabase is being deleted.

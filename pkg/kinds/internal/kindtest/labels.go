@@ -8,7 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
@@ -33,23 +35,54 @@ func Track(object metav1.Object) {
 // Tracked returns the labels and annotations of Track that other stored objects than the object of the Fixture have.
 func (f *Fixture[T]) Tracked() (found []string) {
 	f.T.Helper()
+	for what, object := range f.others() {
+		for key, value := range tracking {
+			if object.GetLabels()[key] == value || object.GetAnnotations()[key] == value {
+				found = append(found, what+": "+key)
+			}
+		}
+	}
+	return found
+}
+
+// Without returns the owned objects, and the claims that outlive the object of the Fixture, that do not have the labels
+// and annotations.
+func (f *Fixture[T]) Without(wanted v1alpha1.ChildMetadata) (found []string) {
+	f.T.Helper()
+	wantedLabels, wantedAnnotations := wanted.Maps()
+	for what, object := range f.others() {
+		owned := metav1.IsControlledBy(object, f.Object()) || object.GetAnnotations()[children.MadeForAnnotation] != ""
+		has := labels.SelectorFromSet(wantedLabels).Matches(labels.Set(object.GetLabels())) &&
+			labels.SelectorFromSet(wantedAnnotations).Matches(labels.Set(object.GetAnnotations()))
+		if owned && !has {
+			found = append(found, what)
+		}
+	}
+	return found
+}
+
+// others returns the stored objects other than the object of the Fixture, by their types and names.
+func (f *Fixture[T]) others() map[string]metav1.Object {
+	f.T.Helper()
+	found := map[string]metav1.Object{}
 	for _, kind := range slices.Concat(builtIn, own) {
 		for _, object := range f.list(kind) {
 			accessor, err := meta.Accessor(object)
 			if err != nil {
 				f.T.Fatal(err)
 			}
-			if accessor.GetUID() == f.Object().GetUID() {
-				continue
-			}
-			for key, value := range tracking {
-				if accessor.GetLabels()[key] == value || accessor.GetAnnotations()[key] == value {
-					found = append(found, fmt.Sprintf("%T %s: %s", object, accessor.GetName(), key))
-				}
+			if accessor.GetUID() != f.Object().GetUID() {
+				found[fmt.Sprintf("%T %s", object, accessor.GetName())] = accessor
 			}
 		}
 	}
 	return found
+}
+
+// OfChildren are labels and annotations for all children.
+var OfChildren = v1alpha1.ChildMetadata{
+	Labels:      map[string]v1alpha1.LabelValue{"cost-centre": "4711"},
+	Annotations: map[string]v1alpha1.AnnotationValue{"example.com/owner": "storefront"},
 }
 
 // MakeComponent gives an object the labels and the record that a Platform gives to the object of a component.

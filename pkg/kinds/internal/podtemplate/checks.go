@@ -1,6 +1,7 @@
 package podtemplate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -79,43 +80,77 @@ func checkMetadata(generated *corev1.PodTemplateSpec, over *v1alpha1.PodTemplate
 	return check("annotations", over.Metadata.Annotations, generated.Annotations)
 }
 
-// checkPod returns an error if merged lacks something in the generated template that the operator relies on, or has a
+// Rules are the fields of a generated Pod template that a podTemplate must not change.
+type Rules struct {
+	// Container is the name of the generated container.
+	Container string
+	// InSpec are the fields of the container that have a field of the same name in the spec.
+	InSpec []Field
+	// Fixed are other fields of the container that the operator needs as they are.
+	Fixed []Field
+	// Environment is true if the operator needs the generated variables of the container as they are.
+	Environment bool
+	// ServiceAccount is true if the spec has the field serviceAccountName.
+	ServiceAccount bool
+}
+
+// Field is a field of a container.
+type Field struct {
+	name  string
+	value func(*corev1.Container) any
+}
+
+// Fields of a container.
+var (
+	Image          = Field{"image", func(c *corev1.Container) any { return c.Image }}
+	Command        = Field{"command", func(c *corev1.Container) any { return c.Command }}
+	Args           = Field{"args", func(c *corev1.Container) any { return c.Args }}
+	Resources      = Field{"resources", func(c *corev1.Container) any { return c.Resources }}
+	StartupProbe   = Field{"startupProbe", func(c *corev1.Container) any { return c.StartupProbe }}
+	ReadinessProbe = Field{"readinessProbe", func(c *corev1.Container) any { return c.ReadinessProbe }}
+	LivenessProbe  = Field{"livenessProbe", func(c *corev1.Container) any { return c.LivenessProbe }}
+	Lifecycle      = Field{"lifecycle", func(c *corev1.Container) any { return c.Lifecycle }}
+)
+
+// check returns an error if merged lacks something in the generated template that the operator relies on, or has a
 // generated container with two actions in a probe or hook.
-func checkPod(generated, merged *corev1.PodTemplateSpec, own string) error {
-	path := fmt.Sprintf("spec.podTemplate.spec.containers[name=%s]", own)
-	was, is := pods.Container(generated, own), pods.Container(merged, own)
+func (r Rules) check(generated, merged *corev1.PodTemplateSpec) error {
+	const pod = "spec.podTemplate.spec"
+	path := fmt.Sprintf("%s.containers[name=%s]", pod, r.Container)
+	was, is := pods.Container(generated, r.Container), pods.Container(merged, r.Container)
 	if was == nil || is == nil {
 		return fmt.Errorf("%s must not be deleted", path)
 	}
-	for _, c := range []struct {
-		path, field string
-		same        bool
-	}{
-		{path, "image", was.Image == is.Image}, {path, "command", slices.Equal(was.Command, is.Command)},
-		{path, "args", slices.Equal(was.Args, is.Args)},
-		{
-			"spec.podTemplate.spec", "serviceAccountName",
-			generated.Spec.ServiceAccountName == merged.Spec.ServiceAccountName &&
-				generated.Spec.DeprecatedServiceAccount == merged.Spec.DeprecatedServiceAccount,
-		},
-	} {
-		if !c.same {
-			return fmt.Errorf("%s.%s must not be set: set %s in the spec instead", c.path, c.field, c.field)
-		}
+	changes := func(f Field) bool { return !equality.Semantic.DeepEqual(f.value(was), f.value(is)) }
+	if i := slices.IndexFunc(r.InSpec, changes); i >= 0 {
+		return setInSpec(path, r.InSpec[i].name)
 	}
-	for _, c := range []struct{ list, name string }{
+	if r.ServiceAccount && (generated.Spec.ServiceAccountName != merged.Spec.ServiceAccountName ||
+		generated.Spec.DeprecatedServiceAccount != merged.Spec.DeprecatedServiceAccount) {
+		return setInSpec(pod, "serviceAccountName")
+	}
+	needed := []struct{ list, name string }{
 		{path + ".ports", firstMissing(was.Ports, is.Ports, func(p corev1.ContainerPort) string { return p.Name })},
 		{path + ".volumeMounts", firstMissing(was.VolumeMounts, is.VolumeMounts, nameOfMount)},
-		{"spec.podTemplate.spec.volumes", firstMissing(generated.Spec.Volumes, merged.Spec.Volumes, nameOfVolume)},
-	} {
+		{pod + ".volumes", firstMissing(generated.Spec.Volumes, merged.Spec.Volumes, nameOfVolume)},
+	}
+	if r.Environment {
+		missing := firstMissing(was.Env, is.Env, func(v corev1.EnvVar) string { return v.Name })
+		needed = append(needed, struct{ list, name string }{path + ".env", missing})
+	}
+	for _, c := range needed {
 		if c.name != "" {
 			return fmt.Errorf("%s[name=%s] must not be changed, because the operator needs it", c.list, c.name)
 		}
 	}
-	if err := checkPortNames(was, &merged.Spec); err != nil {
-		return err
+	if i := slices.IndexFunc(r.Fixed, changes); i >= 0 {
+		return fmt.Errorf("%s.%s must not be changed, because the operator needs it", path, r.Fixed[i].name)
 	}
-	return checkActions(path, is)
+	return cmp.Or(checkPortNames(was, &merged.Spec), checkActions(path, is))
+}
+
+func setInSpec(path, field string) error {
+	return fmt.Errorf("%s.%s must not be set: set %s in the spec instead", path, field, field)
 }
 
 // checkPortNames returns an error if another container has a port with the name of a port of the generated container.

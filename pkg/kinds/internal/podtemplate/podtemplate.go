@@ -15,24 +15,28 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
+// OverridesAnnotation on a Pod template has a digest of the fields of the spec that can replace operator fields. The
+// template therefore changes with these fields, even if only operator fields change.
+const OverridesAnnotation = controller.AnnotationDomain + "/overrides-digest"
+
 // Merge returns a generated Pod template with over, the podTemplate of a spec, merged into it as `kubectl patch` does
-// by default. own is the name of the generated container. Merge does not change generated. An error is a sentence
-// without a full stop, in one line, for the author of the spec, and names the field.
+// by default. Merge does not change generated. An error is a sentence without a full stop, in one line, for the author
+// of the spec, and names the field.
 //
-// over may change everything except what the operator relies on, and what has a field of its own: the generated labels
-// and annotations, the ServiceAccount, the image, command and arguments of the generated container, and the generated
-// volumes, mounts and ports.
+// over may change everything except the fields that rules names, and what the operator always relies on: the generated
+// labels, annotations, volumes, mounts and ports.
 func Merge(
-	generated *corev1.PodTemplateSpec, over *v1alpha1.PodTemplate, own string,
+	generated *corev1.PodTemplateSpec, over *v1alpha1.PodTemplate, rules Rules,
 ) (merged *corev1.PodTemplateSpec, err error) {
 	if over == nil {
 		return generated, nil
 	}
 	if merged, err = merge(generated, over); err == nil {
-		err = cmp.Or(checkMetadata(generated, over), checkPod(generated, merged, own))
+		err = cmp.Or(checkMetadata(generated, over), rules.check(generated, merged))
 	}
 	if err != nil {
 		return nil, errors.New(pods.OneLine(err.Error()))

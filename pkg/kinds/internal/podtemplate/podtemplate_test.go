@@ -17,6 +17,11 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/podtemplate"
 )
 
+var rules = podtemplate.Rules{
+	Container: "app", ServiceAccount: true,
+	InSpec: []podtemplate.Field{podtemplate.Image, podtemplate.Command, podtemplate.Args},
+}
+
 func generated() *corev1.PodTemplateSpec {
 	return &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
@@ -119,7 +124,7 @@ func TestMergeKeepsFieldsThatPodTemplateDoesNotSet(t *testing.T) {
 			want := generated()
 			c.want(want)
 			before := generated()
-			got, err := podtemplate.Merge(before, over(t, c.over), "app")
+			got, err := podtemplate.Merge(before, over(t, c.over), rules)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +236,7 @@ func TestMergeNamesInvalidField(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := podtemplate.Merge(generated(), over(t, c.over), "app")
+			_, err := podtemplate.Merge(generated(), over(t, c.over), rules)
 			if err == nil || err.Error() != c.want {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
@@ -241,7 +246,7 @@ func TestMergeNamesInvalidField(t *testing.T) {
 
 func TestMergeWithoutPodTemplateReturnsGeneratedTemplate(t *testing.T) {
 	template := generated()
-	if got, err := podtemplate.Merge(template, nil, "app"); err != nil || got != template {
+	if got, err := podtemplate.Merge(template, nil, rules); err != nil || got != template {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -278,7 +283,7 @@ func FuzzMerge(f *testing.F) {
 		if json.Unmarshal([]byte(`{"spec":`+string(spec)+`}`), template) != nil {
 			return
 		}
-		merged, err := podtemplate.Merge(generated(), template, "app")
+		merged, err := podtemplate.Merge(generated(), template, rules)
 		if err == nil && pods.Container(merged, "app") == nil {
 			t.Errorf("the template lacks the container app: %v", merged)
 		}

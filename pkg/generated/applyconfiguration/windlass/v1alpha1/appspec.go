@@ -77,6 +77,9 @@ type AppSpecApplyConfiguration struct {
 	// imagePullSecrets are references to Secrets in the same namespace that are used to pull the
 	// image. A change of this field replaces the Pods.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	// metadata are labels and annotations of all objects that the App owns, for example for cost reports, or to select the
+	// objects of a backup. The Pods have their labels and annotations from podTemplate. A change replaces no Pods.
+	Metadata *ChildMetadataApplyConfiguration `json:"metadata,omitempty"`
 	// podTemplate is merged into the Pod template that the operator generates, for everything that has no field of its
 	// own, for example tolerations, volumes, and more containers. The container of the App is named app. A change replaces
 	// the Pods.
@@ -292,6 +295,14 @@ func (b *AppSpecApplyConfiguration) WithImagePullSecrets(values ...v1.LocalObjec
 	for i := range values {
 		b.ImagePullSecrets = append(b.ImagePullSecrets, values[i])
 	}
+	return b
+}
+
+// WithMetadata sets the Metadata field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Metadata field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithMetadata(value *ChildMetadataApplyConfiguration) *AppSpecApplyConfiguration {
+	b.Metadata = value
 	return b
 }
 

@@ -41,8 +41,8 @@ type DatabaseSpecApplyConfiguration struct {
 	Parameters map[string]windlassv1alpha1.ParameterValue `json:"parameters,omitempty"`
 	// resources are the resource requests and limits of the container. A change restarts PostgreSQL.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// updatePolicy specifies when a change that needs a restart of PostgreSQL takes effect: a change of image or
-	// resources, and of parameters that PostgreSQL reads only when it starts. Automatic (the default) restarts PostgreSQL
+	// updatePolicy specifies when a change that needs a restart of PostgreSQL takes effect: a change of image, resources
+	// or podTemplate, and of parameters that PostgreSQL reads only when it starts. Automatic (the default) restarts PostgreSQL
 	// at once. Manual waits until the annotation windlass.dev/restart of the Database gets a new value, and
 	// status.pendingRestart lists the changes that wait. All other changes take effect without a restart under both
 	// policies.
@@ -50,6 +50,12 @@ type DatabaseSpecApplyConfiguration struct {
 	// credentials specifies when the operator rotates the login in the connection Secret. Defaults to never. Each change
 	// of the annotation windlass.dev/rotate-credentials also requests a rotation.
 	Credentials *CredentialsSpecApplyConfiguration `json:"credentials,omitempty"`
+	// podTemplate is merged into the Pod template that the operator generates, for example for tolerations or another
+	// container. The container of PostgreSQL is named postgresql. A change restarts PostgreSQL.
+	PodTemplate *PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
+	// metadata are labels and annotations of all objects that the Database owns, and of its claim, for example for cost
+	// reports, or to select the objects of a backup. The Pod does not have them. A change does not restart PostgreSQL.
+	Metadata *ChildMetadataApplyConfiguration `json:"metadata,omitempty"`
 	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the
 	// default) keeps the volume: a later Database of the same name uses it. Delete deletes the volume
 	// and its data. The field can still be changed while the Database is being deleted.
@@ -147,6 +153,22 @@ func (b *DatabaseSpecApplyConfiguration) WithUpdatePolicy(value windlassv1alpha1
 // If called multiple times, the Credentials field is set to the value of the last call.
 func (b *DatabaseSpecApplyConfiguration) WithCredentials(value *CredentialsSpecApplyConfiguration) *DatabaseSpecApplyConfiguration {
 	b.Credentials = value
+	return b
+}
+
+// WithPodTemplate sets the PodTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodTemplate field is set to the value of the last call.
+func (b *DatabaseSpecApplyConfiguration) WithPodTemplate(value *PodTemplateApplyConfiguration) *DatabaseSpecApplyConfiguration {
+	b.PodTemplate = value
+	return b
+}
+
+// WithMetadata sets the Metadata field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Metadata field is set to the value of the last call.
+func (b *DatabaseSpecApplyConfiguration) WithMetadata(value *ChildMetadataApplyConfiguration) *DatabaseSpecApplyConfiguration {
+	b.Metadata = value
 	return b
 }
 

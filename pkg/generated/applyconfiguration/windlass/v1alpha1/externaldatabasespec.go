@@ -28,6 +28,8 @@ type ExternalDatabaseSpecApplyConfiguration struct {
 	// extensions. An extension that is removed from the list stays in the database, because its types
 	// may be in use. Defaults to none.
 	Extensions []windlassv1alpha1.ExtensionName `json:"extensions,omitempty"`
+	// metadata are labels and annotations of the Secret of the ExternalDatabase.
+	Metadata *ChildMetadataApplyConfiguration `json:"metadata,omitempty"`
 	// deletionPolicy specifies what happens to the role and the database when the ExternalDatabase is deleted. Retain (the
 	// default) keeps both, and the operator does not connect to the server. Delete deletes both, and the ExternalDatabase
 	// stays until both are deleted. The field can still be changed while the ExternalDatabase is being deleted.
@@ -74,6 +76,14 @@ func (b *ExternalDatabaseSpecApplyConfiguration) WithExtensions(values ...windla
 	for i := range values {
 		b.Extensions = append(b.Extensions, values[i])
 	}
+	return b
+}
+
+// WithMetadata sets the Metadata field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Metadata field is set to the value of the last call.
+func (b *ExternalDatabaseSpecApplyConfiguration) WithMetadata(value *ChildMetadataApplyConfiguration) *ExternalDatabaseSpecApplyConfiguration {
+	b.Metadata = value
 	return b
 }
 

@@ -1,0 +1,114 @@
+package database
+
+import (
+	"encoding/json"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/controllertest"
+)
+
+// statefulSetOf returns the desired StatefulSet of a Database with a valid podTemplate.
+func statefulSetOf(db *v1alpha1.Database) *appsv1.StatefulSet {
+	template, _ := desiredTemplate(db, DefaultImage)
+	return desiredStatefulSet(db, template)
+}
+
+// withPodTemplate returns a change that sets podTemplate to this JSON, which is valid.
+func withPodTemplate(text string) func(*v1alpha1.Database) {
+	return func(db *v1alpha1.Database) {
+		db.Spec.PodTemplate = &v1alpha1.PodTemplate{}
+		_ = json.Unmarshal([]byte(text), db.Spec.PodTemplate)
+	}
+}
+
+func TestPodTemplateOfDatabaseIsMerged(t *testing.T) {
+	f := readyFixture(t, withPodTemplate(`{
+		"metadata": {"labels": {"team": "shop"}},
+		"spec": {
+			"serviceAccountName": "scc", "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "db", "operator": "Exists"}],
+			"containers": [
+				{"name": "postgresql", "env": [{"name": "TZ", "value": "UTC"}]}, {"name": "exporter", "image": "exporter:1"}
+			]
+		}}`))
+	template := f.statefulSet().Spec.Template
+	controllertest.Equal(t, "label", "shop", template.Labels["team"])
+	controllertest.Equal(t, "service account", "scc", template.Spec.ServiceAccountName)
+	controllertest.Equal(t, "nodeSelector", map[string]string{"disk": "ssd"}, template.Spec.NodeSelector)
+	controllertest.Equal(t, "tolerations", []corev1.Toleration{{Key: "db", Operator: corev1.TolerationOpExists}},
+		template.Spec.Tolerations)
+	controllertest.Equal(t, "containers", 2, len(template.Spec.Containers))
+	controllertest.Equal(t, "writes at rest", nil, f.Reconcile().Writes)
+	f.Change(func(db *v1alpha1.Database) { db.Spec.PodTemplate = nil })
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	wanted := statefulSetOf(example()).Spec.Template
+	controllertest.Equal(t, "template without podTemplate", wanted, f.statefulSet().Spec.Template)
+}
+
+func TestPodTemplateMustNotChangeWhatPostgreSQLNeeds(t *testing.T) {
+	const own = `spec.podTemplate.spec.containers[name=postgresql]`
+	const needed = ` must not be changed, because the operator needs it`
+	for name, c := range map[string]struct{ over, err string }{
+		"image":   {`"image": "mine:1"`, own + `.image must not be set: set image in the spec instead`},
+		"command": {`"command": ["sh"]`, own + `.command` + needed},
+		"args":    {`"args": ["-c"]`, own + `.args` + needed},
+		"resources": {
+			`"resources": {"requests": {"cpu": "1"}}`, own + `.resources must not be set: set resources in the spec instead`,
+		},
+		"a generated variable": {`"env": [{"name": "PGDATA", "value": "/tmp"}]`, own + `.env[name=PGDATA]` + needed},
+		"a generated mount": {
+			`"volumeMounts": [{"mountPath": "/var/lib/postgresql/data", "$patch": "delete"}]`,
+			own + `.volumeMounts[name=data]` + needed,
+		},
+		"the startup probe":   {`"startupProbe": {"periodSeconds": 60}`, own + `.startupProbe` + needed},
+		"the readiness probe": {`"readinessProbe": {"periodSeconds": 60}`, own + `.readinessProbe` + needed},
+		"the liveness probe":  {`"livenessProbe": {"$patch": "delete"}`, own + `.livenessProbe` + needed},
+		"the preStop hook":    {`"lifecycle": {"$patch": "delete"}`, own + `.lifecycle` + needed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			over := withPodTemplate(`{"spec": {"containers": [{"name": "postgresql", ` + c.over + `}]}}`)
+			_, err := desiredTemplate(example(over), DefaultImage)
+			controllertest.ErrorContains(t, c.err, err)
+		})
+	}
+}
+
+func TestInvalidPodTemplateLeavesServerAsItIs(t *testing.T) {
+	f := readyFixture(t)
+	before, revision := f.statefulSet(), f.revision()
+	f.Change(withPodTemplate(`{"spec": {"nodeSelektor": {}}}`))
+	f.Change(func(db *v1alpha1.Database) {
+		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"}
+	})
+	controllertest.ErrorContains(t, "nodeSelektor", f.Reconcile().Err)
+	controllertest.Equal(t, "StatefulSet", before.Spec, f.statefulSet().Spec)
+	controllertest.Equal(t, "reason", "InvalidPodTemplate", f.reason())
+	controllertest.Equal(t, "the settings have changed", true, revision != f.revision())
+	f.Change(func(db *v1alpha1.Database) { db.Spec.PodTemplate = nil })
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "phase", v1alpha1.DatabaseReady, f.Object().Status.Phase)
+}
+
+func TestInvalidPodTemplateOfNewDatabaseCreatesNoStatefulSet(t *testing.T) {
+	f := newFixture(t, example(withPodTemplate(`{"spec": {"nodeSelektor": {}}}`)))
+	controllertest.ErrorContains(t, "nodeSelektor", f.Reconcile().Err)
+	controllertest.Equal(t, "StatefulSet", nil, f.statefulSet())
+	controllertest.Equal(t, "phase", v1alpha1.DatabaseFailed, f.Object().Status.Phase)
+}
+
+func TestChangeOfPodTemplateWaitsWithPolicyManual(t *testing.T) {
+	f := readyFixture(t, func(db *v1alpha1.Database) { db.Spec.UpdatePolicy = v1alpha1.UpdateManual })
+	before := f.statefulSet().Spec.Template
+	f.Change(withPodTemplate(`{"spec": {"nodeSelector": {"disk": "ssd"}}}`))
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "template", before, f.statefulSet().Spec.Template)
+	controllertest.Equal(t, "pending", []string{fieldPodTemplate}, f.Object().Status.PendingRestart)
+	f.Change(func(db *v1alpha1.Database) { db.Annotations = map[string]string{restartAnnotation: "now"} })
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	after := f.statefulSet().Spec.Template.Spec
+	controllertest.Equal(t, "nodeSelector", map[string]string{"disk": "ssd"}, after.NodeSelector)
+	controllertest.Equal(t, "pending after the restart", nil, f.Object().Status.PendingRestart)
+}
