@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -49,9 +50,7 @@ func EverythingOfApp() v1alpha1.AppSpec {
 			PathType: networkingv1.PathTypeExact, Annotations: map[string]string{"example.com/body-size": "8m"},
 			ClassName: ptr.To("nginx"), TLSSecretName: "shop-tls",
 		},
-		Autoscaling: &v1alpha1.AppAutoscaling{
-			MinReplicas: ptr.To[int32](2), MaxReplicas: 5, TargetCPUUtilizationPercentage: ptr.To[int32](70),
-		},
+		Autoscaling: everyAutoscaling(),
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("0.1000001"), corev1.ResourceMemory: resource.MustParse("64Mi"),
@@ -75,6 +74,23 @@ func EverythingOfApp() v1alpha1.AppSpec {
 	}
 	setServing(&spec)
 	return spec
+}
+
+// everyAutoscaling returns an autoscaler with all targets.
+func everyAutoscaling() *v1alpha1.AppAutoscaling {
+	return &v1alpha1.AppAutoscaling{
+		MinReplicas: ptr.To[int32](2), MaxReplicas: 5, TargetCPUUtilizationPercentage: ptr.To[int32](70),
+		TargetMemoryUtilizationPercentage: ptr.To[int32](90), Metrics: []autoscalingv2.MetricSpec{{
+			Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
+				Metric: autoscalingv2.MetricIdentifier{Name: "orders"}, Target: autoscalingv2.MetricTarget{
+					Type: autoscalingv2.AverageValueMetricType, AverageValue: ptr.To(resource.MustParse("0.5")),
+				},
+			},
+		}},
+		Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{
+			StabilizationWindowSeconds: ptr.To[int32](60),
+		}},
+	}
 }
 
 // setServing sets the fields of a spec that say how the Pods serve requests.

@@ -92,6 +92,9 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 	},
 	"autoscaling": {
 		func(s *v1alpha1.AppSpec) { s.Autoscaling = &v1alpha1.AppAutoscaling{MaxReplicas: 9} },
+		func(s *v1alpha1.AppSpec) {
+			s.Autoscaling.TargetCPUUtilizationPercentage, s.Autoscaling.Metrics, s.Autoscaling.Behavior = nil, nil, nil
+		},
 		func(s *v1alpha1.AppSpec) { s.Autoscaling = nil },
 	},
 	"resources": {

@@ -223,8 +223,8 @@ func TestAppNamesAutoscalerWithoutMetrics(t *testing.T) {
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	controllertest.Equal(t, "condition", "True Available: The newest Pods are rolled out and available. "+
 		"HorizontalPodAutoscaler web has not been able to scale the App since "+since.UTC().Format(time.RFC3339)+
-		", for the reason FailedGetResourceMetric. See `kubectl describe hpa -n default web`. It needs the CPU metrics of "+
-		"the Pods, for example from metrics-server.", f.ready())
+		", for the reason FailedGetResourceMetric. See `kubectl describe hpa -n default web`. It needs its metrics: CPU and "+
+		"memory from metrics-server, and others from their adapters.", f.ready())
 	report(corev1.ConditionFalse, "no metrics of Pod web-1-b")
 	controllertest.Equal(t, "writes for another message", nil, f.Reconcile().Writes)
 	report(corev1.ConditionTrue, "")

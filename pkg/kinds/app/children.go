@@ -87,7 +87,7 @@ func deploymentOf(c kinds.Cluster) *children.Declaration[*scope, *appsv1.Deploym
 		},
 		Initially: func(p *scope, desired *appsv1.Deployment) {
 			if desired.Spec.Replicas == nil {
-				desired.Spec.Replicas = ptr.To(minReplicas(p.app))
+				desired.Spec.Replicas = ptr.To(initialReplicas(p.app))
 			}
 		},
 		Keep: func(p *scope, desired, live *appsv1.Deployment) {
@@ -97,9 +97,12 @@ func deploymentOf(c kinds.Cluster) *children.Declaration[*scope, *appsv1.Deploym
 			}
 			// An autoscaler does not scale up from 0 replicas. The live number counts, and not that of p.observed.deployment,
 			// because the autoscaler may have set the number after prepare read the Deployment.
-			toZero := p.observed.autoscaler != nil && scalesToZero(p.observed.autoscaler)
+			toZero := minReplicas(p.app) == 0
+			if p.observed.autoscaler != nil {
+				toZero = scalesToZero(p.observed.autoscaler)
+			}
 			if desired.Spec.Replicas == nil && !toZero && ptr.Deref(live.Spec.Replicas, 1) == 0 {
-				desired.Spec.Replicas = ptr.To(minReplicas(p.app))
+				desired.Spec.Replicas = ptr.To(initialReplicas(p.app))
 			}
 		},
 		Applied: func(p *scope, live *appsv1.Deployment) { p.applied.deployment = live },

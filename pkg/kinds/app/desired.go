@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -117,27 +116,6 @@ func environment(app *v1alpha1.App) []corev1.EnvVar {
 // connectionSecret returns the name of the connection Secret of the App's database.
 func connectionSecret(app *v1alpha1.App) string { return credentials.Name(app.Spec.DatabaseRef.Name) }
 
-// isAutoscaled reports whether the App has a HorizontalPodAutoscaler.
-func isAutoscaled(app *v1alpha1.App) bool { return app.Spec.Autoscaling != nil }
-
-func desiredAutoscaler(app *v1alpha1.App) *autoscalingv2.HorizontalPodAutoscaler {
-	want := app.Spec.Autoscaling
-	return &autoscalingv2.HorizontalPodAutoscaler{
-		ObjectMeta: metaOf(app),
-		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: app.Name},
-			MinReplicas:    want.MinReplicas,
-			MaxReplicas:    want.MaxReplicas,
-			Metrics: []autoscalingv2.MetricSpec{{
-				Type: autoscalingv2.ResourceMetricSourceType,
-				Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{
-					Type: autoscalingv2.UtilizationMetricType, AverageUtilization: want.TargetCPUUtilizationPercentage,
-				}},
-			}},
-		},
-	}
-}
-
 // needsBudget reports whether the App has a PodDisruptionBudget. For a single Pod, a budget would either protect
 // nothing or block every drain.
 func needsBudget(app *v1alpha1.App) bool { return minReplicas(app) > 1 }
@@ -153,12 +131,4 @@ func desiredDisruptionBudget(app *v1alpha1.App) *policyv1.PodDisruptionBudget {
 			UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
 		},
 	}
-}
-
-// minReplicas returns the lowest number of Pods that the App can have.
-func minReplicas(app *v1alpha1.App) int32 {
-	if scaling := app.Spec.Autoscaling; scaling != nil {
-		return ptr.Deref(scaling.MinReplicas, 1)
-	}
-	return ptr.Deref(app.Spec.Replicas, 1)
 }

@@ -32,8 +32,8 @@ var (
 	messageDatabaseNotReady = Messages.Declare("DatabaseNotReady", "Waiting for {kind} {name}, which databaseRef "+
 		"names, to become Ready{reason}. Then the operator creates the Deployment.",
 		"Wait. If the database does not become Ready, read its conditions.")
-	messagePodTemplate = Messages.Declare("InvalidPodTemplate", "{problem}. Until you correct it, the operator does "+
-		"not create or change the Deployment.",
+	messagePodTemplate = Messages.Declare("InvalidPodTemplate", "{problem}. Until you correct spec.podTemplate, the "+
+		"operator does not create or change the Deployment.",
 		"Correct spec.podTemplate. `kubectl windlass plan` checks it before you apply it.")
 	messageCannotGrow = Messages.Declare("StorageCannotGrow", "The volume of PersistentVolumeClaim {claim} keeps its "+
 		"size {size}: {error}. Set the size of the claim in spec.volumes to {size}, or copy the data to another volume.",
@@ -59,8 +59,8 @@ var (
 		"to the number of Pods of the Deployment, so that no Pod ends. Then set spec.scaleTargetRef of {scaler} to {target}.",
 		"Set spec.replicas of the App to the number of Pods, and then the target to the App.")
 	messageInactive = Messages.Declare("", " HorizontalPodAutoscaler {autoscaler} has not been able to scale the App "+
-		"since {time}, for the reason {reason}. See `kubectl describe hpa -n {namespace} {autoscaler}`. It needs the CPU "+
-		"metrics of the Pods, for example from metrics-server.",
+		"since {time}, for the reason {reason}. See `kubectl describe hpa -n {namespace} {autoscaler}`. It needs its "+
+		"metrics: CPU and memory from metrics-server, and others from their adapters.",
 		"Check that `kubectl top pods` shows the Pods of the App. If not, install or repair metrics-server.")
 	// The reason of messagePods is the reason of the problem.
 	messagePods = Messages.Declare("", "Pod {pod}, created at {time}: {problem}. {count} of {all} {which} have a "+

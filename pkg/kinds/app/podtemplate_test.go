@@ -64,8 +64,8 @@ func TestInvalidPodTemplateChangesNoPod(t *testing.T) {
 	controllertest.Equal(t, "writes", []string{"create ingresses default/web", updateStatus}, f.Reconcile().Writes)
 	controllertest.Equal(t, "Deployment", before, f.deployment())
 	controllertest.Equal(t, "condition", `False InvalidPodTemplate: spec.podTemplate is invalid: unknown field `+
-		`"spec.podTemplate.spec.containers[0].imagee". Until you correct it, the operator does not create or change the `+
-		`Deployment.`, f.ready())
+		`"spec.podTemplate.spec.containers[0].imagee". Until you correct spec.podTemplate, the operator does not create or `+
+		`change the Deployment.`, f.ready())
 	f.Change(withoutPodTemplate)
 	f.Reconcile()
 	controllertest.Equal(t, "phase", v1alpha1.AppReady, f.Object().Status.Phase)

@@ -157,7 +157,7 @@ const failedCreate = "FailedCreate"
 func neededBy(app *v1alpha1.App, d *appsv1.Deployment, other *autoscalingv2.HorizontalPodAutoscaler) int32 {
 	needed := ptr.Deref(d.Spec.Replicas, 1)
 	if isAutoscaled(app) {
-		needed = min(needed, minReplicas(app))
+		needed = min(needed, initialReplicas(app))
 	} else if other != nil {
 		needed = min(needed, ptr.Deref(other.Spec.MinReplicas, 1))
 	}

@@ -25,7 +25,8 @@ const (
 
 // AppSpec is the desired state of an App: the Pods, and the address at which clients reach them.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits))) || (oldSelf.hasValue() && has(oldSelf.value().autoscaling) && !(has(oldSelf.value().resources) && ((has(oldSelf.value().resources.requests) && 'cpu' in oldSelf.value().resources.requests) || (has(oldSelf.value().resources.limits) && 'cpu' in oldSelf.value().resources.limits))))",optionalOldSelf=true,message="autoscaling needs resources.requests.cpu, because its target is a percentage of that request; set resources.requests.cpu, or set resources.limits.cpu, which then counts as the request"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || (!has(self.autoscaling.targetCPUUtilizationPercentage) && (has(self.autoscaling.targetMemoryUtilizationPercentage) || (has(self.autoscaling.metrics) && self.autoscaling.metrics.size() > 0))) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits)))",message="autoscaling needs resources.requests.cpu, because its target is a percentage of that request; set resources.requests.cpu, or set resources.limits.cpu, which then counts as the request"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetMemoryUtilizationPercentage) || (has(self.resources) && ((has(self.resources.requests) && 'memory' in self.resources.requests) || (has(self.resources.limits) && 'memory' in self.resources.limits)))",message="autoscaling.targetMemoryUtilizationPercentage needs resources.requests.memory, because the target is a percentage of that request; set resources.requests.memory, or set resources.limits.memory, which then counts as the request"
 // +kubebuilder:validation:XValidation:rule="!has(self.port) || !has(self.ports)",message="port and ports must not both be set; to keep the port, remove port, and make an entry with name http and this port the first of ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.size() > 0 || !(has(self.service) || has(self.ingress) || has(self.probe))",message="an App with an empty list of ports has no Service; remove service, ingress and probe, or add a port"
 // +kubebuilder:validation:XValidation:rule="!has(self.ingress) || !has(self.ports) || self.ports.size() == 0 || self.ports[0].protocol == 'TCP'",message="the Ingress leads to the first entry of ports, which must have protocol TCP"
@@ -142,8 +143,8 @@ type AppSpec struct {
 	// +optional
 	Ingress *AppIngress `json:"ingress,omitempty"`
 
-	// autoscaling adjusts the number of Pods to their CPU utilization, with a HorizontalPodAutoscaler. It requires
-	// resources.requests.cpu, or resources.limits.cpu, which then counts as the request. If it is unset, the number of
+	// autoscaling adjusts the number of Pods to their load, with a HorizontalPodAutoscaler. A target for the CPU or memory
+	// utilization requires the request or the limit of this resource in resources. If autoscaling is unset, the number of
 	// Pods is replicas.
 	//
 	// +optional
@@ -201,8 +202,8 @@ type AppSpec struct {
 	// +listMapKey=name
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// metadata are labels and annotations of all objects that the App owns, for example for cost reports, or to select the
-	// objects of a backup. The Pods have their labels and annotations from podTemplate. A change replaces no Pods.
+	// metadata are labels and annotations of the children, for example for cost reports. The Pods of the Deployment have
+	// only the labels and annotations from podTemplate. A change replaces no Pods.
 	//
 	// +optional
 	Metadata ChildMetadata `json:"metadata,omitempty,omitzero"`

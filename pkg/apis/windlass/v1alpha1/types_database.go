@@ -130,8 +130,9 @@ type DatabaseSpec struct {
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 
-	// metadata are labels and annotations of all objects that the Database owns, and of its claim, for example for cost
-	// reports, or to select the objects of a backup. The Pod does not have them. A change does not restart PostgreSQL.
+	// metadata are labels and annotations of the children and of the claim, for example for cost reports, or to select
+	// claims for snapshots. The Pod has only the labels and annotations from podTemplate. A change does not restart
+	// PostgreSQL.
 	//
 	// +optional
 	Metadata ChildMetadata `json:"metadata,omitempty,omitzero"`

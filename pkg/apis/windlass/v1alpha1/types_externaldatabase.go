@@ -63,7 +63,7 @@ type ExternalDatabaseSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Extensions []ExtensionName `json:"extensions,omitempty"`
 
-	// metadata are labels and annotations of the Secret of the ExternalDatabase.
+	// metadata are labels and annotations of the Secret <name>-credentials.
 	//
 	// +optional
 	Metadata ChildMetadata `json:"metadata,omitempty,omitzero"`

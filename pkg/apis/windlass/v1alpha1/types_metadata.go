@@ -1,23 +1,22 @@
 package v1alpha1
 
-// ChildMetadata are labels and annotations of all objects that an object owns. The objects have no other label or
-// annotation of their owner.
+// ChildMetadata has labels and annotations for the children of an object.
 type ChildMetadata struct {
-	// labels are labels of all owned objects, for example for cost reports, or to select the objects of a backup. Keys of
-	// Kubernetes are reserved, except app.kubernetes.io/version, and so are keys by which GitOps tools find the objects
-	// that they delete.
+	// labels are labels of all children. Keys of the domains windlass.dev, kubernetes.io and k8s.io are reserved, except
+	// app.kubernetes.io/version. So are keys of the domains of GitOps tools, which could delete the children.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(key, key == 'app.kubernetes.io/version' || !key.matches('^([^/]*[.])?(windlass[.]dev|kubernetes[.]io|k8s[.]io|argoproj[.]io|fluxcd[.]io|fluxcd[.]controlplane[.]io|k14s[.]io|cattle[.]io|helm[.]sh|kro[.]run|skaffold[.]dev)/'))",message="keys of the domains windlass.dev, kubernetes.io, k8s.io, argoproj.io, fluxcd.io, fluxcd.controlplane.io, k14s.io, cattle.io, helm.sh, kro.run and skaffold.dev are reserved, except app.kubernetes.io/version: with them, Kubernetes or a GitOps tool would take the objects for its own"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, key == 'app.kubernetes.io/version' || !key.matches('^([^/]*[.])?(windlass[.]dev|kubernetes[.]io|k8s[.]io|argoproj[.]io|fluxcd[.]io|fluxcd[.]controlplane[.]io|k14s[.]io|cattle[.]io|helm[.]sh|kro[.]run|skaffold[.]dev)/'))",message="keys of the domains windlass.dev, kubernetes.io, k8s.io, argoproj.io, fluxcd.io, fluxcd.controlplane.io, k14s.io, cattle.io, helm.sh, kro.run and skaffold.dev, and of their subdomains, are reserved, except app.kubernetes.io/version, because Kubernetes and GitOps tools find their own objects by such keys"
 	// +kubebuilder:validation:XValidation:rule="self.all(key, key.indexOf('/') <= 253 && key.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$'))",message="each key must be a name of at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or a digit, after an optional DNS name in lower case and '/'"
 	Labels map[string]LabelValue `json:"labels,omitempty"`
 
-	// annotations are annotations of all owned objects. The same keys are reserved as for labels.
+	// annotations are annotations of all children. The same keys are reserved as for labels, and also
+	// app.kubernetes.io/version.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
-	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^([^/]*[.])?(windlass[.]dev|kubernetes[.]io|k8s[.]io|argoproj[.]io|fluxcd[.]io|fluxcd[.]controlplane[.]io|k14s[.]io|cattle[.]io|helm[.]sh|kro[.]run|skaffold[.]dev)/'))",message="keys of the domains windlass.dev, kubernetes.io, k8s.io, argoproj.io, fluxcd.io, fluxcd.controlplane.io, k14s.io, cattle.io, helm.sh, kro.run and skaffold.dev are reserved: with them, Kubernetes or a GitOps tool would take the objects for its own"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^([^/]*[.])?(windlass[.]dev|kubernetes[.]io|k8s[.]io|argoproj[.]io|fluxcd[.]io|fluxcd[.]controlplane[.]io|k14s[.]io|cattle[.]io|helm[.]sh|kro[.]run|skaffold[.]dev)/'))",message="keys of the domains windlass.dev, kubernetes.io, k8s.io, argoproj.io, fluxcd.io, fluxcd.controlplane.io, k14s.io, cattle.io, helm.sh, kro.run and skaffold.dev, and of their subdomains, are reserved, because Kubernetes and GitOps tools find their own objects by such keys"
 	// +kubebuilder:validation:XValidation:rule="self.all(key, key.indexOf('/') <= 253 && key.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$'))",message="each key must be a name of at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or a digit, after an optional DNS name in lower case and '/'"
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 }

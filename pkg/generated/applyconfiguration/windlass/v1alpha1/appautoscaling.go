@@ -2,18 +2,33 @@
 
 package v1alpha1
 
+import (
+	v2 "k8s.io/api/autoscaling/v2"
+)
+
 // AppAutoscalingApplyConfiguration represents a declarative configuration of the AppAutoscaling type for use
 // with apply.
 //
-// AppAutoscaling configures the HorizontalPodAutoscaler of an App.
+// AppAutoscaling configures the HorizontalPodAutoscaler of an App. The number of Pods is the highest number that one of
+// the targets asks for. Without any target, the target is a CPU utilization of 80 percent.
 type AppAutoscalingApplyConfiguration struct {
-	// minReplicas is the lower limit for the number of Pods. Defaults to 1.
+	// minReplicas is the lower limit for the number of Pods. 0 needs a cluster with the feature HPAScaleToZero
+	// (Kubernetes 1.37 or later), and a metric of type Object or External. Defaults to 1.
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 	// maxReplicas is the upper limit for the number of Pods. It must not be less than minReplicas.
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
 	// targetCPUUtilizationPercentage is the target for the average CPU utilization of all Pods, as a
-	// percentage of resources.requests.cpu. Defaults to 80.
+	// percentage of resources.requests.cpu. Defaults to 80 if no other target is set.
 	TargetCPUUtilizationPercentage *int32 `json:"targetCPUUtilizationPercentage,omitempty"`
+	// targetMemoryUtilizationPercentage is the target for the average memory utilization of all Pods, as a percentage of
+	// resources.requests.memory. If it is unset, memory does not matter.
+	TargetMemoryUtilizationPercentage *int32 `json:"targetMemoryUtilizationPercentage,omitempty"`
+	// metrics are further targets, as in a HorizontalPodAutoscaler: see `kubectl explain hpa.spec.metrics
+	// --api-version=autoscaling/v2`.
+	Metrics []v2.MetricSpec `json:"metrics,omitempty"`
+	// behavior limits how fast the number of Pods changes, as in a HorizontalPodAutoscaler: see `kubectl explain
+	// hpa.spec.behavior --api-version=autoscaling/v2`.
+	Behavior *v2.HorizontalPodAutoscalerBehavior `json:"behavior,omitempty"`
 }
 
 // AppAutoscalingApplyConfiguration constructs a declarative configuration of the AppAutoscaling type for use with
@@ -43,5 +58,31 @@ func (b *AppAutoscalingApplyConfiguration) WithMaxReplicas(value int32) *AppAuto
 // If called multiple times, the TargetCPUUtilizationPercentage field is set to the value of the last call.
 func (b *AppAutoscalingApplyConfiguration) WithTargetCPUUtilizationPercentage(value int32) *AppAutoscalingApplyConfiguration {
 	b.TargetCPUUtilizationPercentage = &value
+	return b
+}
+
+// WithTargetMemoryUtilizationPercentage sets the TargetMemoryUtilizationPercentage field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TargetMemoryUtilizationPercentage field is set to the value of the last call.
+func (b *AppAutoscalingApplyConfiguration) WithTargetMemoryUtilizationPercentage(value int32) *AppAutoscalingApplyConfiguration {
+	b.TargetMemoryUtilizationPercentage = &value
+	return b
+}
+
+// WithMetrics adds the given value to the Metrics field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Metrics field.
+func (b *AppAutoscalingApplyConfiguration) WithMetrics(values ...v2.MetricSpec) *AppAutoscalingApplyConfiguration {
+	for i := range values {
+		b.Metrics = append(b.Metrics, values[i])
+	}
+	return b
+}
+
+// WithBehavior sets the Behavior field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Behavior field is set to the value of the last call.
+func (b *AppAutoscalingApplyConfiguration) WithBehavior(value v2.HorizontalPodAutoscalerBehavior) *AppAutoscalingApplyConfiguration {
+	b.Behavior = &value
 	return b
 }

@@ -50,8 +50,8 @@ type AppSpecApplyConfiguration struct {
 	// ingress makes the App reachable from outside the cluster, through an Ingress. If it is unset, the
 	// App has no Ingress.
 	Ingress *AppIngressApplyConfiguration `json:"ingress,omitempty"`
-	// autoscaling adjusts the number of Pods to their CPU utilization, with a HorizontalPodAutoscaler. It requires
-	// resources.requests.cpu, or resources.limits.cpu, which then counts as the request. If it is unset, the number of
+	// autoscaling adjusts the number of Pods to their load, with a HorizontalPodAutoscaler. A target for the CPU or memory
+	// utilization requires the request or the limit of this resource in resources. If autoscaling is unset, the number of
 	// Pods is replicas.
 	Autoscaling *AppAutoscalingApplyConfiguration `json:"autoscaling,omitempty"`
 	// resources are the resource requests and limits of the container. A change replaces the Pods.
@@ -77,8 +77,8 @@ type AppSpecApplyConfiguration struct {
 	// imagePullSecrets are references to Secrets in the same namespace that are used to pull the
 	// image. A change of this field replaces the Pods.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// metadata are labels and annotations of all objects that the App owns, for example for cost reports, or to select the
-	// objects of a backup. The Pods have their labels and annotations from podTemplate. A change replaces no Pods.
+	// metadata are labels and annotations of the children, for example for cost reports. The Pods of the Deployment have
+	// only the labels and annotations from podTemplate. A change replaces no Pods.
 	Metadata *ChildMetadataApplyConfiguration `json:"metadata,omitempty"`
 	// podTemplate is merged into the Pod template that the operator generates, for everything that has no field of its
 	// own, for example tolerations, volumes, and more containers. The container of the App is named app. A change replaces

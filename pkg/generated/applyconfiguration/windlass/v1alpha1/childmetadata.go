@@ -9,14 +9,13 @@ import (
 // ChildMetadataApplyConfiguration represents a declarative configuration of the ChildMetadata type for use
 // with apply.
 //
-// ChildMetadata are labels and annotations of all objects that an object owns. The objects have no other label or
-// annotation of their owner.
+// ChildMetadata has labels and annotations for the children of an object.
 type ChildMetadataApplyConfiguration struct {
-	// labels are labels of all owned objects, for example for cost reports, or to select the objects of a backup. Keys of
-	// Kubernetes are reserved, except app.kubernetes.io/version, and so are keys by which GitOps tools find the objects
-	// that they delete.
+	// labels are labels of all children. Keys of the domains windlass.dev, kubernetes.io and k8s.io are reserved, except
+	// app.kubernetes.io/version. So are keys of the domains of GitOps tools, which could delete the children.
 	Labels map[string]windlassv1alpha1.LabelValue `json:"labels,omitempty"`
-	// annotations are annotations of all owned objects. The same keys are reserved as for labels.
+	// annotations are annotations of all children. The same keys are reserved as for labels, and also
+	// app.kubernetes.io/version.
 	Annotations map[string]windlassv1alpha1.AnnotationValue `json:"annotations,omitempty"`
 }
 

@@ -53,8 +53,9 @@ type DatabaseSpecApplyConfiguration struct {
 	// podTemplate is merged into the Pod template that the operator generates, for example for tolerations or another
 	// container. The container of PostgreSQL is named postgresql. A change restarts PostgreSQL.
 	PodTemplate *PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
-	// metadata are labels and annotations of all objects that the Database owns, and of its claim, for example for cost
-	// reports, or to select the objects of a backup. The Pod does not have them. A change does not restart PostgreSQL.
+	// metadata are labels and annotations of the children and of the claim, for example for cost reports, or to select
+	// claims for snapshots. The Pod has only the labels and annotations from podTemplate. A change does not restart
+	// PostgreSQL.
 	Metadata *ChildMetadataApplyConfiguration `json:"metadata,omitempty"`
 	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the
 	// default) keeps the volume: a later Database of the same name uses it. Delete deletes the volume

@@ -28,7 +28,7 @@ type ExternalDatabaseSpecApplyConfiguration struct {
 	// extensions. An extension that is removed from the list stays in the database, because its types
 	// may be in use. Defaults to none.
 	Extensions []windlassv1alpha1.ExtensionName `json:"extensions,omitempty"`
-	// metadata are labels and annotations of the Secret of the ExternalDatabase.
+	// metadata are labels and annotations of the Secret <name>-credentials.
 	Metadata *ChildMetadataApplyConfiguration `json:"metadata,omitempty"`
 	// deletionPolicy specifies what happens to the role and the database when the ExternalDatabase is deleted. Retain (the
 	// default) keeps both, and the operator does not connect to the server. Delete deletes both, and the ExternalDatabase
