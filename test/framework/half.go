@@ -7,8 +7,8 @@ import (
 )
 
 // Half returns every second item. It begins with the first item if the number in the environment variable CHANGES is
-// even, and otherwise with the second. Without CHANGES, Half returns all items. `make test` sets CHANGES to the number of
-// commits, so that the tests of two successive commits cover all items.
+// even, and otherwise with the second. Without CHANGES, Half returns all items. `make test` sets CHANGES to the number
+// of commits, so that the tests of two successive commits cover all items.
 func Half[T any](items []T) (half []T, err error) {
 	changes := os.Getenv("CHANGES")
 	if changes == "" {

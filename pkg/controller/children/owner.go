@@ -29,9 +29,9 @@ type Owner struct {
 	controller.Object
 	// Kind is the API version and kind, which cached objects lack.
 	Kind schema.GroupVersionKind
-	// Labels and Annotations are labels and annotations of all children, in addition to those of each child. If a child
-	// has the same key itself, its own value counts.
-	Labels, Annotations map[string]string
+	// ChildLabels and ChildAnnotations are added to every child. A label or annotation that the child itself has takes
+	// precedence.
+	ChildLabels, ChildAnnotations map[string]string
 	// Live, if it is set, reads the owner from the API server, to confirm that the owner is not being deleted. Live is
 	// called before these writes:
 	//   - The owner reference of a child is restored. The deletion of the owner may have orphaned the child.
@@ -148,12 +148,12 @@ func (t *Type[T]) owns(owner Owner, child T) bool {
 	return metav1.GetControllerOfNoCopy(child) == nil && (marked(child) || marked(Recorded(child)))
 }
 
-// asChild returns a copy of child with the Labels and Annotations of its owner, with ManagedByLabel, and with the owner
-// reference or MadeForAnnotation.
+// asChild returns a copy of child with ChildLabels, ChildAnnotations and ManagedByLabel, and with the owner reference
+// or MadeForAnnotation.
 func (t *Type[T]) asChild(owner Owner, child T) T {
 	child = child.DeepCopyObject().(T)
-	child.SetLabels(join(owner.Labels, child.GetLabels()))
-	child.SetAnnotations(join(owner.Annotations, child.GetAnnotations()))
+	child.SetLabels(join(owner.ChildLabels, child.GetLabels()))
+	child.SetAnnotations(join(owner.ChildAnnotations, child.GetAnnotations()))
 	child.SetLabels(with(child.GetLabels(), controller.ManagedByLabel, cmp.Or(t.ManagedBy, controller.ManagedByWindlass)))
 	if t.Outlives {
 		child.SetAnnotations(with(child.GetAnnotations(), MadeForAnnotation, owner.mark()))

@@ -43,7 +43,7 @@ type scope struct {
 }
 
 func newScope(app *v1alpha1.App, owner children.Owner) *scope {
-	owner.Labels, owner.Annotations = app.Spec.Metadata.Maps()
+	owner.ChildLabels, owner.ChildAnnotations = app.Spec.Metadata.Maps()
 	return &scope{Owner: owner, app: app}
 }
 

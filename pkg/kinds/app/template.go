@@ -39,8 +39,7 @@ func setDigests(app *v1alpha1.App, template *corev1.PodTemplateSpec, used conten
 		metav1.SetMetaDataAnnotation(&template.ObjectMeta, inputsDigestAnnotation, used.digest())
 	}
 	if app.Spec.PodTemplate != nil || ptr.Deref(app.Spec.Shutdown, v1alpha1.AppShutdown{}) != (v1alpha1.AppShutdown{}) {
-		overrides := digestOfJSON([]any{podtemplate.Canonical(app.Spec.PodTemplate), app.Spec.Shutdown})
-		metav1.SetMetaDataAnnotation(&template.ObjectMeta, podtemplate.OverridesAnnotation, overrides)
+		podtemplate.SetOverrides(template, app.Spec.PodTemplate, app.Spec.Shutdown)
 	}
 	metav1.SetMetaDataAnnotation(&template.ObjectMeta, templateDigestAnnotation, digestOfTemplate(template))
 }

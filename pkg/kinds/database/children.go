@@ -61,8 +61,7 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 	r.statefulSet = &children.Declaration[*scope, *appsv1.StatefulSet]{
 		Resource: c.StatefulSets(),
 		Needs:    []string{nameClaim},
-		Hold:     func(p *scope) bool { return p.template == nil },
-		Desired:  func(p *scope) *appsv1.StatefulSet { return desiredStatefulSet(p.db, p.template.DeepCopy()) },
+		Desired:  func(p *scope) *appsv1.StatefulSet { return desiredStatefulSet(p.db, p.template) },
 		Keep: func(p *scope, desired, live *appsv1.StatefulSet) {
 			keepTemplate(p.db, desired, live)
 			keepRetried(desired, live)
@@ -75,23 +74,23 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 		children.Step[*scope]{Name: nameRotation, Needs: []string{nameConnection}, Apply: r.rotate},
 		r.settings,
 		children.Owns(c.Services(), func(p *scope) *corev1.Service { return desiredService(p.db) }),
-		claimChild{r.claim, r.applyClaim},
-		r.statefulSet, // its controller replaces the Pod when the template changes
+		wrapped[*corev1.PersistentVolumeClaim]{r.claim, r.applyClaim},
+		wrapped[*appsv1.StatefulSet]{r.statefulSet, r.applyStatefulSet},
 		children.Step[*scope]{Name: "server", Needs: []string{nameStatefulSet}, Apply: r.server},
 	}
 }
 
-// claimChild is the Declaration of the claim. apply is called in place of the function that applies the Declaration,
-// and gets this function as ensure.
-type claimChild struct {
-	*children.Declaration[*scope, *corev1.PersistentVolumeClaim]
+// wrapped is a Declaration with a function that is called in place of the function that applies the Declaration. apply
+// gets this function as ensure.
+type wrapped[C children.Object] struct {
+	*children.Declaration[*scope, C]
 	apply func(ctx context.Context, p *scope, ensure func(context.Context, *scope) error) error
 }
 
 // Bind implements children.Child.
-func (c claimChild) Bind(tracker *controller.Tracker) children.Step[*scope] {
-	step := c.Declaration.Bind(tracker)
+func (w wrapped[C]) Bind(tracker *controller.Tracker) children.Step[*scope] {
+	step := w.Declaration.Bind(tracker)
 	ensure := step.Apply
-	step.Apply = func(ctx context.Context, p *scope) error { return c.apply(ctx, p, ensure) }
+	step.Apply = func(ctx context.Context, p *scope) error { return w.apply(ctx, p, ensure) }
 	return step
 }

@@ -88,7 +88,7 @@ func checkClass(db *v1alpha1.Database, claim *corev1.PersistentVolumeClaim) erro
 
 // desiredStatefulSet returns the StatefulSet, which has one Pod. With the policy Parallel, the StatefulSet controller
 // replaces a Pod that does not start by a Pod of a newer template, except in some versions: see replace. With the
-// policy OrderedReady, the controller would wait for such a Pod forever. It shares the memory of template.
+// policy OrderedReady, the controller would wait for such a Pod forever.
 func desiredStatefulSet(db *v1alpha1.Database, template *corev1.PodTemplateSpec) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		ObjectMeta: metaOf(db),
@@ -101,7 +101,7 @@ func desiredStatefulSet(db *v1alpha1.Database, template *corev1.PodTemplateSpec)
 				RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](0)},
 			},
 			Selector: &metav1.LabelSelector{MatchLabels: selectorOf(db)},
-			Template: *template,
+			Template: *template.DeepCopy(), // it may share memory with the Database
 		},
 	}
 }

@@ -16,11 +16,11 @@ var (
 			"pod/{pod} pvc/{name}`.", "Wait.")
 	messageAvailable      = Messages.Declare("Available", "PostgreSQL accepts connections.", "Nothing to do.")
 	messageRestartPending = Messages.Declare("RestartPending",
-		"PostgreSQL accepts connections. These changes take effect at its next restart: {names}. To restart it, run "+
+		"PostgreSQL accepts connections. These changes wait for a restart: {names}. To restart PostgreSQL, run "+
 			"`kubectl annotate database -n {namespace} {name} --overwrite windlass.dev/restart=$(date +%s)`.",
 		"Restart PostgreSQL at a time when its clients can reconnect.")
-	messagePodTemplate = Messages.Declare("InvalidPodTemplate", "{problem}. Until you correct it, the operator does not "+
-		"create or change the StatefulSet.",
+	messagePodTemplate = Messages.Declare("InvalidPodTemplate", "{problem}. Until you correct spec.podTemplate, the Pod "+
+		"template of the StatefulSet stays as it is: changes of image and resources wait.",
 		"Correct spec.podTemplate. `kubectl windlass plan` checks it before you apply it.")
 	messageApplying = Messages.Declare("ApplyingSettings", "PostgreSQL accepts connections, and is applying the changed "+
 		"settings.", "Wait.")

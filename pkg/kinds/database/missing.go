@@ -139,14 +139,11 @@ func podOf(s *appsv1.StatefulSet) *corev1.Pod {
 // missing Pod at once.
 func (r *reconciler) retryPod(ctx context.Context, p *scope, now time.Time) (err error) {
 	sets := *r.statefulSet.Type()
-	if p.template == nil {
-		return nil
-	}
 	sets.Keep = func(want, live *appsv1.StatefulSet) {
 		keepTemplate(p.db, want, live)
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, retriedAnnotation, now.UTC().Format(time.RFC3339))
 	}
-	p.statefulSet, err = sets.Update(ctx, p.Owner, desiredStatefulSet(p.db, p.template.DeepCopy()))
+	p.statefulSet, err = sets.Update(ctx, p.Owner, desiredStatefulSet(p.db, p.template))
 	return err
 }
 

@@ -66,7 +66,7 @@ func (p *scope) runsNewest() bool {
 func (r *reconciler) observe(ctx context.Context, p *scope) error {
 	status := &p.db.Status
 	fields := slices.DeleteFunc(slices.Clone(status.PendingRestart), func(name string) bool { return !isField(name) })
-	if p.template != nil {
+	if p.cannotChange == nil {
 		fields = pendingFields(p.template, p.statefulSet)
 	}
 	if !p.runsNewest() || r.connector == nil {

@@ -2,10 +2,16 @@ package database
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/controllertest"
@@ -76,27 +82,96 @@ func TestPodTemplateMustNotChangeWhatPostgreSQLNeeds(t *testing.T) {
 	}
 }
 
-func TestInvalidPodTemplateLeavesServerAsItIs(t *testing.T) {
-	f := readyFixture(t)
+func TestInvalidPodTemplateKeepsPreviousTemplate(t *testing.T) {
+	f := readyFixture(t, withPodTemplate(`{"spec": {"nodeSelector": {"disk": "ssd"}}}`))
 	before, revision := f.statefulSet(), f.revision()
 	f.Change(withPodTemplate(`{"spec": {"nodeSelektor": {}}}`))
 	f.Change(func(db *v1alpha1.Database) {
+		db.Spec.Image = "postgres:17.7"
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"}
 	})
 	controllertest.ErrorContains(t, "nodeSelektor", f.Reconcile().Err)
 	controllertest.Equal(t, "StatefulSet", before.Spec, f.statefulSet().Spec)
 	controllertest.Equal(t, "reason", "InvalidPodTemplate", f.reason())
 	controllertest.Equal(t, "the settings have changed", true, revision != f.revision())
+	f.changeStatefulSet(func(s *appsv1.StatefulSet) { s.Spec.Replicas = ptr.To[int32](0) })
+	controllertest.ErrorContains(t, "nodeSelektor", f.Reconcile().Err)
+	controllertest.Equal(t, "replicas after drift", 1, *f.statefulSet().Spec.Replicas)
+	f.Change(func(db *v1alpha1.Database) { db.Annotations = map[string]string{restartAnnotation: "now"} })
+	controllertest.ErrorContains(t, "nodeSelektor", f.Reconcile().Err)
+	restarted := f.statefulSet().Spec.Template
+	controllertest.Equal(t, "a restart is requested", true, restarted.Annotations[restartAnnotation] != "")
+	controllertest.Equal(t, "Pod spec", before.Spec.Template.Spec, restarted.Spec)
 	f.Change(func(db *v1alpha1.Database) { db.Spec.PodTemplate = nil })
+	f.Reconcile()
+	f.start()
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseReady, f.Object().Status.Phase)
+	controllertest.Equal(t, "image", "postgres:17.7", f.statefulSet().Spec.Template.Spec.Containers[0].Image)
 }
 
-func TestInvalidPodTemplateOfNewDatabaseCreatesNoStatefulSet(t *testing.T) {
-	f := newFixture(t, example(withPodTemplate(`{"spec": {"nodeSelektor": {}}}`)))
+func TestInvalidPodTemplateDoesNotDelayRotation(t *testing.T) {
+	f, server, _ := rotating(t)
+	server.rejectsNext, server.old = true, true
+	f.Change(withPodTemplate(`{"spec": {"nodeSelektor": {}}}`))
+	r := f.Reconcile()
+	controllertest.ErrorContains(t, "nodeSelektor", r.Err)
+	controllertest.Equal(t, "next reconcile", lookAgain, controllertest.RetryAfter(t, r.Result, r.Err))
+	server.rejectsNext, server.old = false, false
 	controllertest.ErrorContains(t, "nodeSelektor", f.Reconcile().Err)
-	controllertest.Equal(t, "StatefulSet", nil, f.statefulSet())
+	controllertest.Equal(t, "logins", "app-login1: app=Password app-login1=Password app-login2=None", f.loginsOf())
+}
+
+func TestInvalidPodTemplateOfNewDatabaseCreatesNothing(t *testing.T) {
+	f := newFixture(t, example(withPodTemplate(`{"spec": {"nodeSelektor": {}}}`)))
+	r := f.Reconcile()
+	controllertest.ErrorContains(t, "nodeSelektor", r.Err)
+	controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseFailed, f.Object().Status.Phase)
+}
+
+// TestForeignStatefulSetStaysWhilePodTemplateIsInvalid has a StatefulSet of a previous Database, which was orphaned.
+func TestForeignStatefulSetStaysWhilePodTemplateIsInvalid(t *testing.T) {
+	f := readyFixture(t)
+	f.changeStatefulSet(func(s *appsv1.StatefulSet) {
+		s.OwnerReferences, s.Annotations = nil, nil
+	})
+	f.Change(withPodTemplate(`{"spec": {"nodeSelektor": {}}}`))
+	r := f.Reconcile()
+	controllertest.ErrorContains(t, "nodeSelektor", r.Err)
+	controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
+}
+
+func TestRejectedStatefulSetDoesNotStopOtherSteps(t *testing.T) {
+	f := readyFixture(t)
+	before, revision := f.statefulSet(), f.revision()
+	f.Kube.PrependReactor("patch", "statefulsets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "statefulsets"}, "shop", errors.New("no"))
+	})
+	f.Change(withPodTemplate(`{"spec": {"restartPolicy": "Never"}}`))
+	f.Change(func(db *v1alpha1.Database) {
+		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"}
+	})
+	controllertest.ErrorContains(t, "forbidden: no", f.Reconcile().Err)
+	controllertest.Equal(t, "StatefulSet", before.Spec, f.statefulSet().Spec)
+	controllertest.Equal(t, "reason", "Forbidden", f.reason())
+	controllertest.Equal(t, "the settings have changed", true, revision != f.revision())
+	controllertest.Equal(t, "binding", "shop-credentials", f.Object().Status.Binding.Name)
+}
+
+func TestEmptyPodTemplateChangesNothing(t *testing.T) {
+	for _, text := range []string{`{}`, `{"spec": {}}`, `{"metadata": {"labels": {}}}`} {
+		controllertest.Equal(t, "template with podTemplate "+text, statefulSetOf(example()).Spec.Template,
+			statefulSetOf(example(withPodTemplate(text))).Spec.Template)
+	}
+}
+
+// TestServiceAccountHasBothFields sets both fields of the service account: the API server copies one to the other.
+func TestServiceAccountHasBothFields(t *testing.T) {
+	for _, text := range []string{`{"spec": {"serviceAccountName": "a"}}`, `{"spec": {"serviceAccount": "a"}}`} {
+		pod := statefulSetOf(example(withPodTemplate(text))).Spec.Template.Spec
+		controllertest.Equal(t, "fields", "a a", pod.ServiceAccountName+" "+pod.DeprecatedServiceAccount)
+	}
 }
 
 func TestChangeOfPodTemplateWaitsWithPolicyManual(t *testing.T) {

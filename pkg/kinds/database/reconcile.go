@@ -1,7 +1,6 @@
 package database
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -29,8 +28,9 @@ const (
 	deletionRecheck = 5 * time.Second
 	// growthRetry is how often a rejected growth of a volume is retried. The storage class may allow the growth later.
 	growthRetry = 5 * time.Minute
-	// rejectedRetry is how often the operator checks whether the server has applied settings that it rejected before.
-	rejectedRetry = 5 * time.Minute
+	// problemRetry is how often a Database with a problem is reconciled that does not stop the other steps, such as
+	// settings that the server has rejected.
+	problemRetry = 5 * time.Minute
 )
 
 // reconciler has the caches, the clients and the options that the steps of a reconcile need.
@@ -68,13 +68,14 @@ type scope struct {
 	settings   *corev1.Secret // the settings Secret
 	claim      *corev1.PersistentVolumeClaim
 	cannotGrow error // why the claim cannot grow, or nil; the steps continue in both cases
-	// template is the desired Pod template. It is nil if spec.podTemplate is invalid: the StatefulSet then stays as it is.
+	// template is the desired Pod template. If spec.podTemplate is invalid, it is the previous template.
 	template *corev1.PodTemplateSpec
-	// invalid says why spec.podTemplate is invalid, or is nil. If the StatefulSet exists, the steps continue.
-	invalid     error
-	statefulSet *appsv1.StatefulSet
-	pod         *corev1.Pod // the Pod of the StatefulSet, or nil
-	absence     *absence    // the absence of the Pod, or nil
+	// cannotChange says why the StatefulSet does not get the Pod template in the spec, or is nil. The steps continue in
+	// both cases.
+	cannotChange error
+	statefulSet  *appsv1.StatefulSet
+	pod          *corev1.Pod // the Pod of the StatefulSet, or nil
+	absence      *absence    // the absence of the Pod, or nil
 	// settling is the time until the operator checks again whether the server has its settings. 0 means that the server
 	// has the settings, or that the operator cannot know more.
 	settling time.Duration
@@ -85,16 +86,39 @@ type scope struct {
 }
 
 func newScope(db *v1alpha1.Database, owner children.Owner) *scope {
-	owner.Labels, owner.Annotations = db.Spec.Metadata.Maps()
+	owner.ChildLabels, owner.ChildAnnotations = db.Spec.Metadata.Maps()
 	return &scope{Owner: owner, db: db}
 }
 
-// prepare sets the desired Pod template.
+// prepare sets the desired Pod template. It returns an error if spec.podTemplate is invalid, and there is no previous
+// template.
 func (r *reconciler) prepare(_ context.Context, p *scope) (err error) {
-	if p.template, err = desiredTemplate(p.db, r.image); err != nil {
-		p.invalid = controller.Stalled(messagePodTemplate.Error(err), 0)
+	if p.template, err = desiredTemplate(p.db, r.image); err == nil {
+		return nil
+	}
+	p.cannotChange = controller.Stalled(messagePodTemplate.Error(err), 0)
+	if p.template = r.previousTemplate(p); p.template == nil {
+		return p.cannotChange
 	}
 	return nil
+}
+
+// previousTemplate returns the Pod template that the operator desired last, with the requested restart. It returns nil
+// if the Database has no StatefulSet with a valid record.
+func (r *reconciler) previousTemplate(p *scope) *corev1.PodTemplateSpec {
+	set, err := r.statefulSet.Type().Cache.Get(p.db.Namespace, p.db.Name)
+	if err != nil || !p.Owns(set) || set.DeletionTimestamp != nil {
+		return nil
+	}
+	generated := generatedTemplate(p.db, r.image)
+	last, known := pods.LastTemplate(set)
+	if !known || !isOurs(last, desiredStatefulSet(p.db, generated)) {
+		return nil
+	}
+	if restart := generated.Annotations[restartAnnotation]; restart != "" {
+		metav1.SetMetaDataAnnotation(&last.ObjectMeta, restartAnnotation, restart)
+	}
+	return last
 }
 
 // finish sets the status, and returns the result of the reconcile. err is the error of the children.
@@ -104,8 +128,13 @@ func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 		return controller.Result{}, err
 	}
 	again := pods.Earliest(setProgress(p, r.clock.Now()), p.setCredentials())
-	err = cmp.Or(p.invalid, p.cannotGrow, settingsProblem(p.db))
-	if err != nil {
+	var problems []error
+	for _, problem := range []error{p.cannotChange, p.cannotGrow, settingsProblem(p.db)} {
+		if problem != nil { // which must not delay a rotation
+			problems = append(problems, controller.Stalled(problem, pods.Earliest(again, problemRetry)))
+		}
+	}
+	if err = controller.Join(problems...); err != nil {
 		setBlocked(p.db, err)
 	}
 	return controller.Result{RequeueAfter: again, Check: true}, err
@@ -117,7 +146,7 @@ func settingsProblem(db *v1alpha1.Database) error {
 	if db.Status.Server == nil || db.Status.Server.Problem == "" {
 		return nil
 	}
-	return controller.Stalled(messageSettingsRejected.Error(db.Status.Server.Problem), rejectedRetry)
+	return messageSettingsRejected.Error(db.Status.Server.Problem)
 }
 
 // applyClaim applies the claim by calling ensure. A previous Database of the same name may have left the claim. If the
@@ -145,6 +174,27 @@ func (r *reconciler) applyClaim(ctx context.Context, p *scope, ensure func(conte
 	return checkClass(p.db, p.claim)
 }
 
+// applyStatefulSet applies the StatefulSet by calling ensure. The StatefulSet controller replaces the Pod when the
+// template changes. If the API server rejects a change of the StatefulSet, applyStatefulSet sets p.cannotChange and
+// continues, because the server runs.
+func (r *reconciler) applyStatefulSet(
+	ctx context.Context, p *scope, ensure func(context.Context, *scope) error,
+) error {
+	err := ensure(ctx, p)
+	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+		return err
+	}
+	cached, notFound := r.statefulSet.Type().Cache.Get(p.db.Namespace, p.db.Name)
+	if notFound != nil || !p.Owns(cached) || cached.DeletionTimestamp != nil {
+		return err
+	}
+	p.statefulSet, p.cannotChange = cached, err
+	if previous := r.previousTemplate(p); previous != nil {
+		p.template = previous
+	}
+	return nil
+}
+
 // checkVolume returns the cached claim, or nil. It returns an error if the claim has another storage class, or is being
 // deleted although the StatefulSet exists. In the latter case, no further step may replace the Pod, because the data is
 // lost when the Pod stops.
@@ -165,9 +215,6 @@ func (r *reconciler) checkVolume(p *scope) (*corev1.PersistentVolumeClaim, error
 // server executes the steps after the StatefulSet and the settings were applied. The steps update the Pod and the
 // server in it, and observe both.
 func (r *reconciler) server(ctx context.Context, p *scope) error {
-	if p.statefulSet == nil { // held, and not created yet or deleted
-		return cmp.Or(p.invalid, controller.ErrDeletionNotObserved)
-	}
 	for _, step := range []func(context.Context, *scope) error{
 		r.findPod, r.missing, r.replace, r.notify, r.observe, r.move,
 	} {

@@ -1,10 +1,9 @@
 package database
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,6 +21,8 @@ import (
 // Pod template has a digest of the value.
 const restartAnnotation = "windlass.dev/restart"
 
+const digestLength = 16
+
 // templateRules say what spec.podTemplate must not change.
 var templateRules = podtemplate.Rules{
 	Container: containerName, Environment: true, InSpec: []podtemplate.Field{podtemplate.Image, podtemplate.Resources},
@@ -34,29 +35,35 @@ var templateRules = podtemplate.Rules{
 // desiredTemplate returns the Pod template: the generated template with spec.podTemplate merged into it. An error says
 // what is wrong with spec.podTemplate. image is the image, without its tag, of a Database that names none.
 func desiredTemplate(db *v1alpha1.Database, image string) (*corev1.PodTemplateSpec, error) {
-	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labelsOf(db)}, Spec: desiredPod(db, image)}
-	if requested := db.Annotations[restartAnnotation]; requested != "" {
-		metav1.SetMetaDataAnnotation(&template.ObjectMeta, restartAnnotation, digestOf([]byte(requested)))
+	generated := generatedTemplate(db, image)
+	template, err := podtemplate.Merge(generated, db.Spec.PodTemplate, templateRules)
+	if err != nil {
+		return nil, err
 	}
-	if over := db.Spec.PodTemplate; over != nil {
-		text, err := json.Marshal(podtemplate.Canonical(over))
-		if err != nil {
-			return nil, fmt.Errorf("encoding spec.podTemplate: %w", err)
-		}
-		metav1.SetMetaDataAnnotation(&template.ObjectMeta, podtemplate.OverridesAnnotation, digestOf(text))
+	if !equality.Semantic.DeepEqual(generated, template) {
+		podtemplate.SetOverrides(template, db.Spec.PodTemplate)
 	}
-	return podtemplate.Merge(template, db.Spec.PodTemplate, templateRules)
+	// The API server copies serviceAccountName into the deprecated field. If only serviceAccountName were changed, the API
+	// server would restore it from the copy.
+	account := cmp.Or(template.Spec.ServiceAccountName, template.Spec.DeprecatedServiceAccount)
+	template.Spec.ServiceAccountName, template.Spec.DeprecatedServiceAccount = account, account
+	return template, nil
 }
 
-const digestLength = 16
-
-func digestOf(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])[:digestLength]
+// generatedTemplate returns the Pod template without spec.podTemplate.
+func generatedTemplate(db *v1alpha1.Database, image string) *corev1.PodTemplateSpec {
+	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labelsOf(db)}, Spec: desiredPod(db, image)}
+	if requested := db.Annotations[restartAnnotation]; requested != "" {
+		sum := sha256.Sum256([]byte(requested))
+		digest := hex.EncodeToString(sum[:])[:digestLength]
+		metav1.SetMetaDataAnnotation(&template.ObjectMeta, restartAnnotation, digest)
+	}
+	return template
 }
 
 // operatorFields removes the fields of a Pod template that another version of the operator can set to other values: the
-// labels, the service links, the policy for pulling the image, the command, the hooks and the probes.
+// labels, the service links, the policy for pulling the image, the command, the hooks and the probes. It also
+// removes labels that spec.podTemplate has added: podtemplate.OverridesAnnotation changes with these labels.
 var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
 	template.Labels, template.Spec.EnableServiceLinks = nil, nil
 	if c := pods.Container(template, containerName); c != nil {
@@ -90,7 +97,7 @@ func isOurs(last *corev1.PodTemplateSpec, set *appsv1.StatefulSet) bool {
 }
 
 // keepTemplate changes the template in desired to the template that live keeps:
-//   - A change of the operator alone, or of a label, never replaces the Pod.
+//   - A change of the operator alone, or of a label of the Database, never replaces the Pod.
 //   - With the update policy Manual, only a new value of restartAnnotation replaces the Pod.
 //   - Without restartAnnotation, a restart that was requested before stays in the template.
 func keepTemplate(db *v1alpha1.Database, desired, live *appsv1.StatefulSet) {

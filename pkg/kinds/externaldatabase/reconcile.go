@@ -79,7 +79,7 @@ type scope struct {
 
 func newScope(db *v1alpha1.ExternalDatabase) *scope {
 	p := &scope{db: db, owner: children.Owner{Object: db, Kind: groupVersionKind}}
-	p.owner.Labels, p.owner.Annotations = db.Spec.Metadata.Maps()
+	p.owner.ChildLabels, p.owner.ChildAnnotations = db.Spec.Metadata.Maps()
 	p.rotation.Schedule = credentials.ScheduleOf(db)
 	return p
 }

@@ -52,7 +52,8 @@ var (
 var (
 	messageInjected = Messages.Declare("",
 		"container {container} with image {image}, "+InjectedWords+", does not run: {problem}; "+correctInjected,
-		"For an App, correct podTemplate if it adds the container. Otherwise ask whoever adds the container. "+
+		"If podTemplate of the App or the Database adds the container, correct it there. Otherwise ask whoever adds the "+
+			"container to Pods. "+
 			"`kubectl logs -c` shows the log of the container.")
 	messageInitializing = Messages.Declare(ReasonInitializing,
 		"container {container} with image {image}, "+InjectedWords+", has run for more than {time}, "+

@@ -3,6 +3,8 @@ package podtemplate
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	kjson "sigs.k8s.io/json"
@@ -168,9 +171,21 @@ func generatedFirst[T any](items, generated []T, nameOf func(T) string) []T {
 	return items
 }
 
-// Canonical returns the podTemplate of a spec as a JSON value that does not depend on the order of its fields, or nil
+// SetOverrides sets OverridesAnnotation in a Pod template to a digest of over, the podTemplate of a spec, and of
+// others, the other values of the spec that can replace operator fields.
+func SetOverrides(template *corev1.PodTemplateSpec, over *v1alpha1.PodTemplate, others ...any) {
+	text, err := json.Marshal(append([]any{canonical(over)}, others...))
+	if err != nil {
+		return // values of a spec can be encoded
+	}
+	const length = 16
+	sum := sha256.Sum256(text)
+	metav1.SetMetaDataAnnotation(&template.ObjectMeta, OverridesAnnotation, hex.EncodeToString(sum[:])[:length])
+}
+
+// canonical returns the podTemplate of a spec as a JSON value that does not depend on the order of its fields, or nil
 // for nil. If it cannot be decoded, Merge returns an error for it.
-func Canonical(over *v1alpha1.PodTemplate) (value any) {
+func canonical(over *v1alpha1.PodTemplate) (value any) {
 	text, err := json.Marshal(over)
 	if err != nil || json.Unmarshal(text, &value) != nil {
 		return nil
