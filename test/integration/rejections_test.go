@@ -109,6 +109,17 @@ func TestRejectionsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 				"spec: ", "autoscaling needs resources.requests.cpu",
 			},
 		},
+		"a target for memory without a request": {
+			windlass, "App", "bad",
+			`{"image":"a","resources":{"requests":{"cpu":"1"}},"autoscaling":{"maxReplicas":3,` +
+				`"targetMemoryUtilizationPercentage":80}}`,
+			[]string{"spec: ", "targetMemoryUtilizationPercentage needs resources.requests.memory"},
+		},
+		"minReplicas of 0 without a metric": {
+			windlass, "App", "bad",
+			`{"image":"a","resources":{"requests":{"cpu":"1"}},"autoscaling":{"minReplicas":0,"maxReplicas":3}}`,
+			[]string{"spec.autoscaling: ", "minReplicas may only be 0"},
+		},
 		"more minReplicas than maxReplicas": {
 			windlass, "App", "bad",
 			`{"image":"a","resources":{"requests":{"cpu":"1"}},"autoscaling":{"minReplicas":4,"maxReplicas":3}}`,

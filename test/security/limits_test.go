@@ -99,6 +99,12 @@ func TestSchemaEnforcesAppLimits(t *testing.T) {
 				"autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{"limits": schema.Node{"cpu": 1}},
 			}, "",
 		},
+		"an autoscaler with only a target for memory": {
+			schema.Node{
+				"autoscaling": schema.Node{"maxReplicas": 3, "targetMemoryUtilizationPercentage": 80},
+				"resources":   schema.Node{"requests": schema.Node{"memory": "1Gi"}},
+			}, "",
+		},
 		"an autoscaler without either": {
 			schema.Node{
 				"autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{"requests": schema.Node{"memory": "1Gi"}},

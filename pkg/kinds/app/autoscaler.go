@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -86,11 +87,18 @@ func scales(autoscaler *autoscalingv2.HorizontalPodAutoscaler, app *v1alpha1.App
 	return err == nil && version.Group == appsv1.GroupName && target.Kind == "Deployment" && target.Name == app.Name
 }
 
-// scalesToZero reports whether KEDA owns a HorizontalPodAutoscaler. KEDA scales from and to 0 Pods, which a
-// HorizontalPodAutoscaler by itself does not (https://keda.sh/docs/latest/concepts/scaling-deployments/).
+// scalesToZero reports whether a HorizontalPodAutoscaler may have set 0 Pods, and starts Pods again. KEDA does this for
+// its own HorizontalPodAutoscalers (https://keda.sh/docs/latest/concepts/scaling-deployments/). Another one does it if
+// its minimum is 0, unless somebody else has set 0 Pods: it then reports ScalingDisabled (k8s.io/kubernetes,
+// pkg/controller/podautoscaler).
 func scalesToZero(autoscaler *autoscalingv2.HorizontalPodAutoscaler) bool {
-	owner := metav1.GetControllerOfNoCopy(autoscaler)
-	return owner != nil && owner.Kind == "ScaledObject"
+	if owner := metav1.GetControllerOfNoCopy(autoscaler); owner != nil && owner.Kind == "ScaledObject" {
+		return true
+	}
+	isDisabled := func(c autoscalingv2.HorizontalPodAutoscalerCondition) bool {
+		return c.Type == autoscalingv2.ScalingActive && c.Status == corev1.ConditionFalse && c.Reason == "ScalingDisabled"
+	}
+	return ptr.Deref(autoscaler.Spec.MinReplicas, 1) == 0 && !slices.ContainsFunc(autoscaler.Status.Conditions, isDisabled)
 }
 
 // unscaled is how long a HorizontalPodAutoscaler may be unable to scale before the status of the App says so. New Pods

@@ -69,6 +69,7 @@ func TestReplicasThatOthersSet(t *testing.T) {
 		"an App without Pods stays without Pods":                {theirAutoscaler("apps/v1 Deployment web"), 0, 5, 0},
 		"a Deployment that is scaled to 0 is scaled up again":   {theirAutoscaler("apps/v1 Deployment web"), 3, 0, 3},
 		"a Deployment that KEDA scales to 0 stays at 0":         {ofKEDA("apps/v1 Deployment web"), 3, 0, 0},
+		"an autoscaler with the minimum 0 may set 0":            {withMinimumZero("apps/v1 Deployment web"), 3, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := readyFixture(t, func(app *v1alpha1.App) { app.Spec.Replicas = &c.spec })
@@ -86,6 +87,13 @@ func TestReplicasThatOthersSet(t *testing.T) {
 func deleted(target string) *autoscalingv2.HorizontalPodAutoscaler {
 	autoscaler := theirAutoscaler(target)
 	autoscaler.DeletionTimestamp, autoscaler.Finalizers = ptr.To(metav1.Now()), []string{"example.com/theirs"}
+	return autoscaler
+}
+
+// withMinimumZero returns theirAutoscaler with a minimum of 0 Pods.
+func withMinimumZero(target string) *autoscalingv2.HorizontalPodAutoscaler {
+	autoscaler := theirAutoscaler(target)
+	autoscaler.Spec.MinReplicas = ptr.To[int32](0)
 	return autoscaler
 }
 
@@ -223,8 +231,8 @@ func TestAppNamesAutoscalerWithoutMetrics(t *testing.T) {
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	controllertest.Equal(t, "condition", "True Available: The newest Pods are rolled out and available. "+
 		"HorizontalPodAutoscaler web has not been able to scale the App since "+since.UTC().Format(time.RFC3339)+
-		", for the reason FailedGetResourceMetric. See `kubectl describe hpa -n default web`. It needs its metrics: CPU and "+
-		"memory from metrics-server, and others from their adapters.", f.ready())
+		", for the reason FailedGetResourceMetric. See `kubectl describe hpa -n default web`. For metrics of CPU and "+
+		"memory, the cluster needs metrics-server, and for other metrics an adapter.", f.ready())
 	report(corev1.ConditionFalse, "no metrics of Pod web-1-b")
 	controllertest.Equal(t, "writes for another message", nil, f.Reconcile().Writes)
 	report(corev1.ConditionTrue, "")

@@ -70,6 +70,8 @@ func holdsAutoscaler(p *scope) bool {
 
 // deploymentOf declares the Deployment.
 func deploymentOf(c kinds.Cluster) *children.Declaration[*scope, *appsv1.Deployment] {
+	indexer := c.HorizontalPodAutoscalers().Informer.GetIndexer()
+	autoscalers := children.CacheOf[*autoscalingv2.HorizontalPodAutoscaler](indexer)
 	return &children.Declaration[*scope, *appsv1.Deployment]{
 		Resource: c.Deployments(),
 		Needs:    []string{nameConfigMap, nameClaims},
@@ -95,12 +97,13 @@ func deploymentOf(c kinds.Cluster) *children.Declaration[*scope, *appsv1.Deploym
 			if hasTemplateDrift(p.app.Status.TemplateDigest, desired, live) {
 				p.applied.drifted = desired
 			}
-			// An autoscaler does not scale up from 0 replicas. The live number counts, and not that of p.observed.deployment,
+			// Most autoscalers do not scale up from 0 replicas. The live number counts, and not that of p.observed.deployment,
 			// because the autoscaler may have set the number after prepare read the Deployment.
-			toZero := minReplicas(p.app) == 0
-			if p.observed.autoscaler != nil {
-				toZero = scalesToZero(p.observed.autoscaler)
+			scaler := p.observed.autoscaler
+			if own, err := autoscalers.Get(p.app.Namespace, p.app.Name); scaler == nil && err == nil && p.Owns(own) {
+				scaler = own
 			}
+			toZero := scaler != nil && scalesToZero(scaler)
 			if desired.Spec.Replicas == nil && !toZero && ptr.Deref(live.Spec.Replicas, 1) == 0 {
 				desired.Spec.Replicas = ptr.To(initialReplicas(p.app))
 			}

@@ -7,7 +7,8 @@
 //  2. It runs the command of spec.beforeRollout (beforerollout.go). Until the command has succeeded, a hold (hold.go)
 //     keeps the previous Pod template.
 //  3. It applies the children (children.go, desired.go, config.go, claims.go, service.go, template.go). The fields
-//     ports, probes, rollout and volumes of the spec are in ports.go, probes.go, rollout.go and volumes.go.
+//     ports, probes, rollout, autoscaling and volumes of the spec are in ports.go, probes.go, rollout.go, scaling.go
+//     and volumes.go.
 //  4. It sets the status (status.go, pods.go).
 //
 // Users (users.go) tells the controllers of databases which Apps use a previous content of a connection Secret.

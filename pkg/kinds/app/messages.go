@@ -59,9 +59,10 @@ var (
 		"to the number of Pods of the Deployment, so that no Pod ends. Then set spec.scaleTargetRef of {scaler} to {target}.",
 		"Set spec.replicas of the App to the number of Pods, and then the target to the App.")
 	messageInactive = Messages.Declare("", " HorizontalPodAutoscaler {autoscaler} has not been able to scale the App "+
-		"since {time}, for the reason {reason}. See `kubectl describe hpa -n {namespace} {autoscaler}`. It needs its "+
-		"metrics: CPU and memory from metrics-server, and others from their adapters.",
-		"Check that `kubectl top pods` shows the Pods of the App. If not, install or repair metrics-server.")
+		"since {time}, for the reason {reason}. See `kubectl describe hpa -n {namespace} {autoscaler}`. For "+
+		"metrics of CPU and memory, the cluster needs metrics-server, and for other metrics an adapter.",
+		"For CPU and memory, check that `kubectl top pods` shows the Pods of the App. If not, install or repair "+
+			"metrics-server. For other metrics, check the adapter that provides them.")
 	// The reason of messagePods is the reason of the problem.
 	messagePods = Messages.Declare("", "Pod {pod}, created at {time}: {problem}. {count} of {all} {which} have a "+
 		"problem; {ready} Pods are ready. See `{command}`.",

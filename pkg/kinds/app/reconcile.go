@@ -97,7 +97,7 @@ func (r *reconciler) setStatus(p *scope, err error) error {
 	replicas, ready, reason := status.Replicas, status.ReadyReplicas, readyOf(p.app).Reason
 	problems := r.setFromDeployment(p)
 	if p.hold == nil {
-		if status.Phase == v1alpha1.AppReady {
+		if status.Phase == v1alpha1.AppReady && d.Status.AvailableReplicas > 0 {
 			r.setLastAvailable(p.app)
 		}
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
 // utilization returns the target for a percentage of the request of a resource.
@@ -99,10 +100,35 @@ func TestAppThatScalesToZeroStaysAtZero(t *testing.T) {
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	controllertest.Equal(t, "replicas", 0, *f.deployment().Spec.Replicas)
 	controllertest.Equal(t, "phase", v1alpha1.AppReady, f.Object().Status.Phase)
+	controllertest.Equal(t, "template that never ran", nil, f.Object().Status.LastAvailable)
 	f.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](2) })
 	f.changeDeployment(func(d *appsv1.Deployment) { // no Pod runs yet
 		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 2, UpdatedReplicas: 2}
 	})
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	controllertest.Equal(t, "phase while the first Pods start", v1alpha1.AppDeploying, f.Object().Status.Phase)
+}
+
+// TestAppThatNobodyWakesGetsPods has 0 Pods that somebody else than the autoscaler has set. A HorizontalPodAutoscaler
+// does not scale up from there.
+func TestAppThatNobodyWakesGetsPods(t *testing.T) {
+	scaling := &v1alpha1.AppAutoscaling{
+		MinReplicas: ptr.To[int32](0), MaxReplicas: 3, Metrics: []autoscalingv2.MetricSpec{external},
+	}
+	f := newFixture(t, example(func(app *v1alpha1.App) { app.Spec.Autoscaling = scaling }))
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	f.scale(0)
+	kindtest.Change(f.Cluster, "default", "web", func(a *autoscalingv2.HorizontalPodAutoscaler) {
+		a.Status.Conditions = []autoscalingv2.HorizontalPodAutoscalerCondition{{
+			Type: autoscalingv2.ScalingActive, Status: corev1.ConditionFalse, Reason: "ScalingDisabled",
+		}}
+	})
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "replicas", 1, *f.deployment().Spec.Replicas)
+
+	stopped := newFixture(t, example(func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](0) }))
+	controllertest.ErrorContains(t, "", stopped.Reconcile().Err)
+	stopped.Change(func(app *v1alpha1.App) { app.Spec.Autoscaling = scaling })
+	controllertest.ErrorContains(t, "", stopped.Reconcile().Err)
+	controllertest.Equal(t, "replicas of an App that was stopped", 1, *stopped.deployment().Spec.Replicas)
 }

@@ -139,6 +139,9 @@ func podOf(s *appsv1.StatefulSet) *corev1.Pod {
 // missing Pod at once.
 func (r *reconciler) retryPod(ctx context.Context, p *scope, now time.Time) (err error) {
 	sets := *r.statefulSet.Type()
+	if p.template == nil { // the StatefulSet stays as it is
+		return nil
+	}
 	sets.Keep = func(want, live *appsv1.StatefulSet) {
 		keepTemplate(p.db, want, live)
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, retriedAnnotation, now.UTC().Format(time.RFC3339))

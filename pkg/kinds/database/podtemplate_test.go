@@ -3,6 +3,7 @@ package database
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +16,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
 // statefulSetOf returns the desired StatefulSet of a Database with a valid podTemplate.
@@ -142,21 +144,56 @@ func TestForeignStatefulSetStaysWhilePodTemplateIsInvalid(t *testing.T) {
 	controllertest.Equal(t, "writes", []string{updateStatus}, r.Writes)
 }
 
+// rejectTemplates makes the API server reject each StatefulSet with restartPolicy Never.
+func (f fixture) rejectTemplates() {
+	f.Kube.PrependReactor("patch", "statefulsets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if !strings.Contains(string(a.(clienttesting.PatchAction).GetPatch()), `"restartPolicy":"Never"`) {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "statefulsets"}, "shop", errors.New("no"))
+	})
+}
+
 func TestRejectedStatefulSetDoesNotStopOtherSteps(t *testing.T) {
 	f := readyFixture(t)
 	before, revision := f.statefulSet(), f.revision()
-	f.Kube.PrependReactor("patch", "statefulsets", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "statefulsets"}, "shop", errors.New("no"))
-	})
+	f.rejectTemplates()
 	f.Change(withPodTemplate(`{"spec": {"restartPolicy": "Never"}}`))
 	f.Change(func(db *v1alpha1.Database) {
 		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"}
 	})
-	controllertest.ErrorContains(t, "forbidden: no", f.Reconcile().Err)
+	r := f.Reconcile()
+	controllertest.ErrorContains(t, "forbidden: no", r.Err)
+	controllertest.Equal(t, "next reconcile", pods.ShortestRejection, controllertest.RetryAfter(t, r.Result, r.Err))
 	controllertest.Equal(t, "StatefulSet", before.Spec, f.statefulSet().Spec)
 	controllertest.Equal(t, "reason", "Forbidden", f.reason())
 	controllertest.Equal(t, "the settings have changed", true, revision != f.revision())
 	controllertest.Equal(t, "binding", "shop-credentials", f.Object().Status.Binding.Name)
+	f.Reconcile()
+	controllertest.Equal(t, "writes while the retry is not due", nil, f.Reconcile().Writes)
+	f.Change(func(db *v1alpha1.Database) { db.Annotations = map[string]string{restartAnnotation: "now"} })
+	controllertest.ErrorContains(t, "forbidden: no", f.Reconcile().Err)
+	restarted := f.statefulSet().Spec.Template
+	controllertest.Equal(t, "a restart is requested", true, restarted.Annotations[restartAnnotation] != "")
+	f.Change(func(db *v1alpha1.Database) { db.Spec.PodTemplate = nil })
+	f.Reconcile()
+	f.start()
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "phase", v1alpha1.DatabaseReady, f.Object().Status.Phase)
+}
+
+// TestStatefulSetWithoutRecordStaysWhilePodTemplateIsInvalid has a StatefulSet whose record somebody has removed.
+func TestStatefulSetWithoutRecordStaysWhilePodTemplateIsInvalid(t *testing.T) {
+	f := readyFixture(t)
+	f.changeStatefulSet(func(s *appsv1.StatefulSet) { s.Annotations = nil })
+	before, revision := f.statefulSet(), f.revision()
+	f.Change(withPodTemplate(`{"spec": {"nodeSelektor": {}}}`))
+	f.Change(func(db *v1alpha1.Database) {
+		db.Spec.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"}
+	})
+	controllertest.ErrorContains(t, "nodeSelektor", f.Reconcile().Err)
+	controllertest.Equal(t, "StatefulSet", before, f.statefulSet())
+	controllertest.Equal(t, "the settings have changed", true, revision != f.revision())
 }
 
 func TestEmptyPodTemplateChangesNothing(t *testing.T) {

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -68,14 +69,17 @@ type scope struct {
 	settings   *corev1.Secret // the settings Secret
 	claim      *corev1.PersistentVolumeClaim
 	cannotGrow error // why the claim cannot grow, or nil; the steps continue in both cases
-	// template is the desired Pod template. If spec.podTemplate is invalid, it is the previous template.
+	// template is the Pod template to apply: the desired template, the previous one if the desired template is invalid or
+	// rejected, or nil to leave the StatefulSet as it is.
 	template *corev1.PodTemplateSpec
 	// cannotChange says why the StatefulSet does not get the Pod template in the spec, or is nil. The steps continue in
 	// both cases.
 	cannotChange error
-	statefulSet  *appsv1.StatefulSet
-	pod          *corev1.Pod // the Pod of the StatefulSet, or nil
-	absence      *absence    // the absence of the Pod, or nil
+	// retryChange is the time until a template that the API server has rejected is tried again.
+	retryChange time.Duration
+	statefulSet *appsv1.StatefulSet
+	pod         *corev1.Pod // the Pod of the StatefulSet, or nil
+	absence     *absence    // the absence of the Pod, or nil
 	// settling is the time until the operator checks again whether the server has its settings. 0 means that the server
 	// has the settings, or that the operator cannot know more.
 	settling time.Duration
@@ -90,37 +94,6 @@ func newScope(db *v1alpha1.Database, owner children.Owner) *scope {
 	return &scope{Owner: owner, db: db}
 }
 
-// prepare sets the desired Pod template. It returns an error if spec.podTemplate is invalid, and there is no previous
-// template.
-func (r *reconciler) prepare(_ context.Context, p *scope) (err error) {
-	if p.template, err = desiredTemplate(p.db, r.image); err == nil {
-		return nil
-	}
-	p.cannotChange = controller.Stalled(messagePodTemplate.Error(err), 0)
-	if p.template = r.previousTemplate(p); p.template == nil {
-		return p.cannotChange
-	}
-	return nil
-}
-
-// previousTemplate returns the Pod template that the operator desired last, with the requested restart. It returns nil
-// if the Database has no StatefulSet with a valid record.
-func (r *reconciler) previousTemplate(p *scope) *corev1.PodTemplateSpec {
-	set, err := r.statefulSet.Type().Cache.Get(p.db.Namespace, p.db.Name)
-	if err != nil || !p.Owns(set) || set.DeletionTimestamp != nil {
-		return nil
-	}
-	generated := generatedTemplate(p.db, r.image)
-	last, known := pods.LastTemplate(set)
-	if !known || !isOurs(last, desiredStatefulSet(p.db, generated)) {
-		return nil
-	}
-	if restart := generated.Annotations[restartAnnotation]; restart != "" {
-		metav1.SetMetaDataAnnotation(&last.ObjectMeta, restartAnnotation, restart)
-	}
-	return last
-}
-
 // finish sets the status, and returns the result of the reconcile. err is the error of the children.
 func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 	if err != nil {
@@ -128,16 +101,26 @@ func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 		return controller.Result{}, err
 	}
 	again := pods.Earliest(setProgress(p, r.clock.Now()), p.setCredentials())
-	var problems []error
-	for _, problem := range []error{p.cannotChange, p.cannotGrow, settingsProblem(p.db)} {
-		if problem != nil { // which must not delay a rotation
-			problems = append(problems, controller.Stalled(problem, pods.Earliest(again, problemRetry)))
-		}
-	}
-	if err = controller.Join(problems...); err != nil {
+	if err = p.problems(again); err != nil {
 		setBlocked(p.db, err)
 	}
 	return controller.Result{RequeueAfter: again, Check: true}, err
+}
+
+// problems returns the problems that do not stop the steps, joined. again is the time after which a step is due, which
+// a problem must not delay.
+func (p *scope) problems(again time.Duration) error {
+	retry := pods.Earliest(again, cmp.Or(p.retryChange, problemRetry))
+	var all []error
+	for _, problem := range []error{p.cannotChange, p.cannotGrow, settingsProblem(p.db)} {
+		switch {
+		case isRejected(problem): // which a policy may have caused that is about to change
+			all = append(all, controller.Unstalled(controller.Stalled(problem, retry)))
+		case problem != nil:
+			all = append(all, controller.Stalled(problem, retry))
+		}
+	}
+	return controller.Join(all...)
 }
 
 // settingsProblem returns an error if the server runs with its previous settings, because it could not apply the newest
@@ -172,27 +155,6 @@ func (r *reconciler) applyClaim(ctx context.Context, p *scope, ensure func(conte
 	}
 	p.db.Status.Storage = claims.Size(p.claim)
 	return checkClass(p.db, p.claim)
-}
-
-// applyStatefulSet applies the StatefulSet by calling ensure. The StatefulSet controller replaces the Pod when the
-// template changes. If the API server rejects a change of the StatefulSet, applyStatefulSet sets p.cannotChange and
-// continues, because the server runs.
-func (r *reconciler) applyStatefulSet(
-	ctx context.Context, p *scope, ensure func(context.Context, *scope) error,
-) error {
-	err := ensure(ctx, p)
-	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
-		return err
-	}
-	cached, notFound := r.statefulSet.Type().Cache.Get(p.db.Namespace, p.db.Name)
-	if notFound != nil || !p.Owns(cached) || cached.DeletionTimestamp != nil {
-		return err
-	}
-	p.statefulSet, p.cannotChange = cached, err
-	if previous := r.previousTemplate(p); previous != nil {
-		p.template = previous
-	}
-	return nil
 }
 
 // checkVolume returns the cached claim, or nil. It returns an error if the claim has another storage class, or is being
