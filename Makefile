@@ -189,7 +189,7 @@ fuzz: postgresql build bin/kubernetes ## Run each fuzz target for FUZZTIME (30s)
 	@$(STEP) "odd objects" $(PIPE) 'go test -race -count=1 -v -tags integration -timeout 0 -run TestOddObjectsDoNotAffectOtherTenants \
 		./test/fuzz -fuzz.objects $(OBJECTS) -fuzz.seed $(SEED) $(hide_steps)'
 	@$(STEP) "changes of fields" $(PIPE) 'go test -race -count=1 -v -tags integration -timeout 0 \
-		-run "TestRevertedFieldChangeLeavesNoTrace|TestPlanIsWhatHappens" ./test/integration ./test/plan $(hide_steps)'
+		-run "TestRevertedFieldChange|TestReconcileCorrectsEachDrift|TestPlanIsWhatHappens" ./test/integration ./test/plan $(hide_steps)'
 
 ##@ Try
 
