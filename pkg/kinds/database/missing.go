@@ -138,10 +138,10 @@ func podOf(s *appsv1.StatefulSet) *corev1.Pod {
 // retryPod changes retriedAnnotation, so that the StatefulSet controller reconciles the StatefulSet, and creates the
 // missing Pod at once.
 func (r *reconciler) retryPod(ctx context.Context, p *scope, now time.Time) (err error) {
-	sets := *r.statefulSet.Type()
 	if p.template == nil { // the StatefulSet stays as it is
 		return nil
 	}
+	sets := *r.statefulSet.Type()
 	sets.Keep = func(want, live *appsv1.StatefulSet) {
 		keepTemplate(p.db, want, live)
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, retriedAnnotation, now.UTC().Format(time.RFC3339))

@@ -109,8 +109,8 @@ type DatabaseSpec struct {
 	Resources corev1.ResourceRequirements `json:"resources,omitempty,omitzero"`
 
 	// updatePolicy specifies when a change that needs a restart of PostgreSQL takes effect: a change of image, resources
-	// or podTemplate, and of parameters that PostgreSQL reads only when it starts. Automatic (the default) restarts PostgreSQL
-	// at once. Manual waits until the annotation windlass.dev/restart of the Database gets a new value, and
+	// or podTemplate, and of parameters that PostgreSQL reads only when it starts. Automatic (the default) restarts
+	// PostgreSQL at once. Manual waits until the annotation windlass.dev/restart of the Database gets a new value, and
 	// status.pendingRestart lists the changes that wait. All other changes take effect without a restart under both
 	// policies.
 	//

@@ -29,9 +29,9 @@ type DatabaseStatus struct {
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
 
-	// pendingRestart lists the changes that wait for a restart. spec.image, spec.resources and spec.podTemplate take effect
-	// when the annotation windlass.dev/restart gets a new value, or updatePolicy becomes Automatic. Parameters, which are
-	// listed by their names, take effect at any restart of PostgreSQL.
+	// pendingRestart lists the changes that wait for a restart. spec.image, spec.resources and spec.podTemplate take
+	// effect when the annotation windlass.dev/restart gets a new value, or updatePolicy becomes Automatic. Parameters,
+	// which are listed by their names, take effect at any restart of PostgreSQL.
 	//
 	// +optional
 	// +listType=set

@@ -34,10 +34,10 @@ type AnnotationValue string
 
 // Maps returns the labels and annotations as maps of strings.
 func (m ChildMetadata) Maps() (labels, annotations map[string]string) {
-	return strings(m.Labels), strings(m.Annotations)
+	return asStrings(m.Labels), asStrings(m.Annotations)
 }
 
-func strings[V ~string](from map[string]V) map[string]string {
+func asStrings[V ~string](from map[string]V) map[string]string {
 	if from == nil {
 		return nil
 	}

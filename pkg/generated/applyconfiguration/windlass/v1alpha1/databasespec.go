@@ -42,8 +42,8 @@ type DatabaseSpecApplyConfiguration struct {
 	// resources are the resource requests and limits of the container. A change restarts PostgreSQL.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 	// updatePolicy specifies when a change that needs a restart of PostgreSQL takes effect: a change of image, resources
-	// or podTemplate, and of parameters that PostgreSQL reads only when it starts. Automatic (the default) restarts PostgreSQL
-	// at once. Manual waits until the annotation windlass.dev/restart of the Database gets a new value, and
+	// or podTemplate, and of parameters that PostgreSQL reads only when it starts. Automatic (the default) restarts
+	// PostgreSQL at once. Manual waits until the annotation windlass.dev/restart of the Database gets a new value, and
 	// status.pendingRestart lists the changes that wait. All other changes take effect without a restart under both
 	// policies.
 	UpdatePolicy *windlassv1alpha1.UpdatePolicy `json:"updatePolicy,omitempty"`

@@ -25,9 +25,9 @@ type DatabaseStatusApplyConfiguration struct {
 	// storage is the size of the volume. If the volume has not grown to spec.storage.size yet, or cannot
 	// grow, spec.storage.size can be set back to this size.
 	Storage *resource.Quantity `json:"storage,omitempty"`
-	// pendingRestart lists the changes that wait for a restart. spec.image, spec.resources and spec.podTemplate take effect
-	// when the annotation windlass.dev/restart gets a new value, or updatePolicy becomes Automatic. Parameters, which are
-	// listed by their names, take effect at any restart of PostgreSQL.
+	// pendingRestart lists the changes that wait for a restart. spec.image, spec.resources and spec.podTemplate take
+	// effect when the annotation windlass.dev/restart gets a new value, or updatePolicy becomes Automatic. Parameters,
+	// which are listed by their names, take effect at any restart of PostgreSQL.
 	PendingRestart []string `json:"pendingRestart,omitempty"`
 	// credentials is the state of the login in the connection Secret and of its rotation.
 	Credentials *CredentialsStatusApplyConfiguration `json:"credentials,omitempty"`
