@@ -113,7 +113,7 @@ var advicesOfDatabase = map[string]advice{
 			shared.UpdateDatabase(t, namespace, db.Name, func(db *v1alpha1.Database) {
 				db.Spec.UpdatePolicy, db.Spec.Image = v1alpha1.UpdateManual, "postgres:17.7"
 			})
-			return "database/shop", "To restart it"
+			return "database/shop", "To restart PostgreSQL"
 		},
 		check: func(t *testing.T, namespace, _ string) {
 			t.Helper()
