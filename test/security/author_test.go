@@ -185,9 +185,11 @@ func TestPolicyAffordsLargestPlatform(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := a.patch(t, platform.Name, `{"metadata":{"labels":{"changed":"yes"}}}`); err != nil {
-		t.Errorf("changing the metadata: %v", err)
-	}
+	// A patch takes seconds, and exceeds the limit of the API server while the machine is busy.
+	framework.Eventually(t, "the metadata to change", func(context.Context) (bool, error) {
+		err := a.patch(t, platform.Name, `{"metadata":{"labels":{"changed":"yes"}}}`)
+		return err == nil, err
+	})
 	a.UpdatePlatform(t, platform.Name, func(p *v1alpha1.Platform) {
 		p.Spec.Components[255].At.Command = []string{"false"}
 	})

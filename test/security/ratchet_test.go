@@ -41,7 +41,8 @@ var stored = []struct {
 	},
 		"image": strings.Repeat("i", 2000), "ingress": schema.Node{"host": strings.Repeat("h", 300)}}, `{"port":81}`},
 	{"useless", "apps", schema.Node{"resources": schema.Node{
-		"claims": []any{schema.Node{"name": "a"}}, "requests": schema.Node{"memory": 2}, "limits": schema.Node{"memory": "1"},
+		"claims":   []any{schema.Node{"name": "a"}},
+		"requests": schema.Node{"cpu": 1, "memory": 2}, "limits": schema.Node{"memory": "1"},
 	}, "autoscaling": schema.Node{"maxReplicas": 3, "minReplicas": 4},
 		"env": []any{
 			schema.Node{
@@ -69,9 +70,7 @@ var stored = []struct {
 	{"platform", "platforms", schema.Node{"namespace": "elsewhere", "components": []any{
 		schema.Node{
 			"name": "a", "app": schema.Node{
-				"image": "a", "autoscaling": schema.Node{"maxReplicas": 3}, "resources": schema.Node{
-					"limits": schema.Node{"memory": "1e5.5"},
-				},
+				"image": "a", "resources": schema.Node{"limits": schema.Node{"memory": "1e5.5"}},
 			},
 		},
 		schema.Node{"name": "b", "at": schema.Node{"command": []any{"a"}, "schedule": "1900-01-01T00:00:00Z"}},
