@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
@@ -61,8 +62,8 @@ func EverythingOfApp() v1alpha1.AppSpec {
 		ServiceAccountName: "shop",
 		ImagePullSecrets:   []corev1.LocalObjectReference{{Name: "registry"}},
 		Metadata:           everyMetadata(),
-		PodTemplate: &v1alpha1.PodTemplate{
-			Metadata: v1alpha1.PodTemplateMetadata{
+		PodTemplate: &cnatv1.PodTemplate{
+			Metadata: cnatv1.PodTemplateMetadata{
 				Labels: map[string]string{"team": "shop"}, Annotations: map[string]string{"example.com/scrape": "true"},
 			},
 			Spec: &runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"app","workingDir":"/shop"}],` +

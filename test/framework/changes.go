@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
@@ -136,7 +137,7 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 	},
 	"podTemplate": {
 		func(s *v1alpha1.AppSpec) {
-			s.PodTemplate.Metadata = v1alpha1.PodTemplateMetadata{}
+			s.PodTemplate.Metadata = cnatv1.PodTemplateMetadata{}
 			s.PodTemplate.Spec.Raw = []byte(`{"containers":[{"name":"app","readinessProbe":{"periodSeconds":3}},` +
 				`{"name":"proxy","image":"proxy:1"}],"securityContext":{"runAsUser":1000},"hostname":null}`)
 		},

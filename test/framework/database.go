@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
@@ -37,8 +38,8 @@ func EverythingOfDatabase() v1alpha1.DatabaseSpec {
 			RotateEvery: &metav1.Duration{Duration: 720 * time.Hour}, GracePeriod: &metav1.Duration{Duration: 5 * time.Minute},
 		},
 		UpdatePolicy: v1alpha1.UpdateAutomatic, DeletionPolicy: v1alpha1.DeletionDelete, Metadata: everyMetadata(),
-		PodTemplate: &v1alpha1.PodTemplate{
-			Metadata: v1alpha1.PodTemplateMetadata{
+		PodTemplate: &cnatv1.PodTemplate{
+			Metadata: cnatv1.PodTemplateMetadata{
 				Labels: map[string]string{"team": "storefront"}, Annotations: map[string]string{"example.com/scrape": "true"},
 			},
 			Spec: &runtime.RawExtension{Raw: []byte(`{"tolerations": [{"key": "databases", "operator": "Exists"}],` +

@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -29,6 +30,10 @@ func EverythingOfPlatform() v1alpha1.PlatformSpec {
 		OutsideComponent:  {Name: "outside", DependsOn: []v1alpha1.ComponentName{"db"}, ExternalDatabase: &outside},
 		TaskComponent: {Name: "task", DependsOn: []v1alpha1.ComponentName{"web"}, At: &cnatv1.AtSpec{
 			Schedule: "2020-01-01T00:00:00Z", Command: []string{"sh", "-c", "true"},
+			PodTemplate: &cnatv1.PodTemplate{
+				Metadata: cnatv1.PodTemplateMetadata{Labels: map[string]string{"team": "shop"}},
+				Spec:     &runtime.RawExtension{Raw: []byte(`{"tolerations":[{"key":"batch","operator":"Exists"}]}`)},
+			},
 		}},
 	}}
 }

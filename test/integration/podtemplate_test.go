@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/framework"
 )
@@ -188,7 +189,7 @@ func templateOf(t *testing.T, namespace, name, spec string, field *fieldOfPodTem
 	t.Helper()
 	app := v1alpha1.AppSpec{Image: "a:1", Replicas: ptr.To[int32](0), Port: 8080, Probe: &v1alpha1.AppProbe{Path: "/"}}
 	if spec != "" {
-		app.PodTemplate = &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{Raw: []byte(spec)}}
+		app.PodTemplate = &cnatv1.PodTemplate{Spec: &runtime.RawExtension{Raw: []byte(spec)}}
 	}
 	shared.CreateApp(t, namespace, name, app)
 	if field != nil && field.rejected != "" {

@@ -30,6 +30,9 @@ spec:
   env: [{name: A, value: ""}, {name: B, value: "1"}]
   resources: {requests: {cpu: "0.1"}, limits: {cpu: "0.5", memory: 1024Mi}}
   imagePullSecrets: []
+  podTemplate:
+    metadata: {annotations: {}}
+    spec: {terminationGracePeriodSeconds: 5, containers: [{name: command, env: [{name: C, value: ""}]}]}
   activeDeadlineSeconds: 86400
 `
 
@@ -49,6 +52,7 @@ var changesOfStartedAt = map[string]func(*v1.AtSpec){
 	"activeDeadlineSeconds":   func(s *v1.AtSpec) { s.ActiveDeadlineSeconds = nil },
 	"backoffLimit":            func(s *v1.AtSpec) { s.BackoffLimit = ptr.To[int32](1) },
 	"ttlSecondsAfterFinished": func(s *v1.AtSpec) { s.TTLSecondsAfterFinished = ptr.To[int32](86400) },
+	"podTemplate":             func(s *v1.AtSpec) { s.PodTemplate.Spec.Raw = []byte(`{"nodeSelector":{"a":"b"}}`) },
 	"suspend":                 func(s *v1.AtSpec) { s.Suspend = ptr.To(true) },
 }
 

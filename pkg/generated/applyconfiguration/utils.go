@@ -26,6 +26,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cnatv1.AtSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AtStatus"):
 		return &cnatv1.AtStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PodTemplate"):
+		return &cnatv1.PodTemplateApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PodTemplateMetadata"):
+		return &cnatv1.PodTemplateMetadataApplyConfiguration{}
 
 		// Group=cnat.programming-kubernetes.info, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("At"):
@@ -124,10 +128,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.PlatformStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("PlatformTaskRun"):
 		return &applyconfigurationwindlassv1alpha1.PlatformTaskRunApplyConfiguration{}
-	case windlassv1alpha1.SchemeGroupVersion.WithKind("PodTemplate"):
-		return &applyconfigurationwindlassv1alpha1.PodTemplateApplyConfiguration{}
-	case windlassv1alpha1.SchemeGroupVersion.WithKind("PodTemplateMetadata"):
-		return &applyconfigurationwindlassv1alpha1.PodTemplateMetadataApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("SecretBinding"):
 		return &applyconfigurationwindlassv1alpha1.SecretBindingApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("SecretReference"):

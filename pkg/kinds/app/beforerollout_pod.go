@@ -55,6 +55,12 @@ func desiredRunPod(app *v1alpha1.App, template *corev1.PodTemplateSpec, wanted r
 	container.Name, container.Ports = runContainer, nil
 	container.ReadinessProbe, container.LivenessProbe, container.StartupProbe = nil, nil, nil
 	container.Lifecycle, template.Spec.TerminationGracePeriodSeconds = nil, nil // the command serves no requests
+	container.RestartPolicy = nil
+	for _, containers := range [][]corev1.Container{template.Spec.InitContainers, template.Spec.Containers} {
+		for i := range containers {
+			containers[i].RestartPolicyRules = nil // they could restart the command
+		}
+	}
 	container.Command, container.Args = app.Spec.BeforeRollout.Command, app.Spec.BeforeRollout.Args
 	container.Image, container.ImagePullPolicy = runImage(app), pods.PullPolicy(runImage(app))
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever

@@ -1,11 +1,13 @@
 package app
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/podtemplate"
@@ -14,7 +16,7 @@ import (
 // withPodTemplate returns a change after which an App has a podTemplate with this YAML, which is valid.
 func withPodTemplate(text string) func(*v1alpha1.App) {
 	return func(app *v1alpha1.App) {
-		app.Spec.PodTemplate = &v1alpha1.PodTemplate{}
+		app.Spec.PodTemplate = &cnatv1.PodTemplate{}
 		_ = yaml.Unmarshal([]byte(text), app.Spec.PodTemplate)
 	}
 }
@@ -82,4 +84,17 @@ func TestBeforeRolloutRunsWithPodTemplateButWithoutItsContainers(t *testing.T) {
 	controllertest.Equal(t, "label and annotation", []string{"shop", "false"},
 		[]string{pod.Labels["team"], pod.Annotations["inject"]})
 	controllertest.Equal(t, "label that keeps traffic away", "before-rollout", pod.Labels["app.kubernetes.io/name"])
+}
+
+// TestKubeletDoesNotRestartBeforeRollout sets the fields by which the kubelet restarts containers of the App.
+func TestKubeletDoesNotRestartBeforeRollout(t *testing.T) {
+	const always = "restartPolicyRules: [{action: RestartAllContainers}]"
+	pod := runPodOf(example(withMigration, withPodTemplate("{spec: {initContainers: [{name: a, image: a, "+always+"}], "+
+		"containers: [{name: app, restartPolicy: OnFailure, "+always+"}]}}")), runID{"t", "c"})
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if c.RestartPolicy != nil || c.RestartPolicyRules != nil {
+			t.Errorf("container %s has restartPolicy %v and rules %v", c.Name, c.RestartPolicy, c.RestartPolicyRules)
+		}
+	}
+	controllertest.Equal(t, "number of init containers", 1, len(pod.Spec.InitContainers))
 }

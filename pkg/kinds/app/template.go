@@ -29,8 +29,9 @@ func desiredTemplate(app *v1alpha1.App) (*corev1.PodTemplateSpec, error) {
 
 // templateRules say what spec.podTemplate must not change.
 var templateRules = podtemplate.Rules{
-	Container: containerName, ServiceAccount: true,
-	InSpec: []podtemplate.Field{podtemplate.Image, podtemplate.Command, podtemplate.Args},
+	Container: containerName,
+	InSpec:    []podtemplate.Field[corev1.Container]{podtemplate.Image, podtemplate.Command, podtemplate.Args},
+	PodInSpec: []podtemplate.Field[corev1.PodSpec]{podtemplate.ServiceAccountName},
 }
 
 // setDigests sets the annotations of a Pod template that change with the template, and with the contents of the inputs.

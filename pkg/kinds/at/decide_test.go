@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller/controllertest"
@@ -21,6 +22,9 @@ func TestDecide(t *testing.T) {
 		return example(append([]func(*v1.At){withBackoffLimit(1), retrying(1)}, changes...)...)
 	}
 	lowered := retried(withBackoffLimit(0))
+	patient := pod(started, withPodDeadline(60), func(p *corev1.Pod) {
+		p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](120)
+	})
 	killed, notYet := pod(started, withPodDeadline(60)), pod(waiting("ContainerCreating"), withPodDeadline(60))
 	// beside returns a Pod that the kubelet ended at its deadline, after the command had ended beside a proxy.
 	beside := func(code int32) *corev1.Pod { return pod(exited(code), besideProxy, endedByDeadline) }
@@ -50,6 +54,8 @@ func TestDecide(t *testing.T) {
 		{"the command with the longest deadline", longest, pod(), 0, stepWatch, math.MaxInt64 / s * s},
 		{"the command runs past its deadline", limited, pod(), m, stepStop, 0},
 		{"the kubelet is ending the command", limited, killed, 80 * s, stepWatch, 40 * s},
+		{"the kubelet gives the command the grace period of its Pod", limited, patient, 2 * m, stepWatch, 90 * s},
+		{"the kubelet does not end the command in 30 s after the grace period", limited, patient, 210 * s, stepStop, 0},
 		{"the kubelet has not started the command", limited, notYet, 80 * s, stepStop, 0},
 		{"the kubelet does not end the command in a minute", limited, killed, 2 * m, stepStop, 0},
 

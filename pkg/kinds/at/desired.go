@@ -14,10 +14,11 @@ import (
 	"windlass.dev/windlass/pkg/apis/cnat"
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
+	"windlass.dev/windlass/pkg/kinds/internal/podtemplate"
 )
 
 const (
-	// containerName is the name of the only container of the Pod.
+	// containerName is the name of the container that runs the command.
 	containerName = "command"
 	// attemptAnnotation on a Pod has the number of Pods of the At that failed before this Pod was created, so
 	// that each failure is counted once.
@@ -33,16 +34,37 @@ func podName(at *v1.At) string { return at.Name + podSuffix }
 
 const podSuffix = "-pod"
 
-// desiredPod returns the Pod that runs the command of at.
-func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
-	pod := &corev1.Pod{
+// templateRules say what spec.podTemplate must not change. The kubelet must never restart the command.
+var templateRules = podtemplate.Rules{
+	Container: containerName,
+	InSpec: []podtemplate.Field[corev1.Container]{
+		podtemplate.Image, podtemplate.Command, podtemplate.Args, podtemplate.Resources,
+	},
+	Fixed:     []podtemplate.Field[corev1.Container]{podtemplate.RestartOfContainer},
+	PodInSpec: []podtemplate.Field[corev1.PodSpec]{podtemplate.ServiceAccountName, podtemplate.ActiveDeadlineSeconds},
+	PodFixed:  []podtemplate.Field[corev1.PodSpec]{podtemplate.RestartPolicy},
+	Once:      true,
+}
+
+// desiredPod returns the Pod that runs the command of at. An error says what is wrong with spec.podTemplate.
+func desiredPod(at *v1.At, defaultImage string) (*corev1.Pod, error) {
+	template, err := podtemplate.Merge(generatedTemplate(at, defaultImage), at.Spec.PodTemplate, templateRules)
+	if err != nil {
+		return nil, messagePodTemplate.Error(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.Namespace, pod.Name = at.Namespace, podName(at)
+	pod.Finalizers = []string{pods.TrackingFinalizer}
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(at, v1.SchemeGroupVersion.WithKind("At"))}
+	return pod, nil
+}
+
+// generatedTemplate returns the Pod without its name and owner, and without spec.podTemplate.
+func generatedTemplate(at *v1.At, defaultImage string) *corev1.PodTemplateSpec {
+	template := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace:       at.Namespace,
-			Name:            podName(at),
-			Labels:          podLabels(at),
-			Annotations:     map[string]string{attemptAnnotation: strconv.Itoa(int(at.Status.Failed))},
-			Finalizers:      []string{pods.TrackingFinalizer},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(at, v1.SchemeGroupVersion.WithKind("At"))},
+			Labels:      podLabels(at),
+			Annotations: map[string]string{attemptAnnotation: strconv.Itoa(int(at.Status.Failed))},
 		},
 		Spec: corev1.PodSpec{
 			// The kubelet does not restart the command. Each retry is a new Pod, and backoffLimit limits the
@@ -65,14 +87,14 @@ func desiredPod(at *v1.At, defaultImage string) *corev1.Pod {
 		},
 	}
 	if at.Spec.ServiceAccountName == "" {
-		pod.Spec.AutomountServiceAccountToken = ptr.To(false)
+		template.Spec.AutomountServiceAccountToken = ptr.To(false)
 	}
 	if restricted(at) {
-		pod.Spec.SecurityContext = pods.Restricted()
-		pod.Spec.SecurityContext.RunAsUser = ptr.To(nobody)
-		pod.Spec.Containers[0].SecurityContext = pods.RestrictedContainer()
+		template.Spec.SecurityContext = pods.Restricted()
+		template.Spec.SecurityContext.RunAsUser = ptr.To(nobody)
+		template.Spec.Containers[0].SecurityContext = pods.RestrictedContainer()
 	}
-	return pod
+	return template
 }
 
 func podLabels(at *v1.At) map[string]string { return pods.LabelsOf(at, "at", labelValue(at.Name)) }

@@ -16,6 +16,9 @@ var (
 	messageSchedule = Messages.Declare("InvalidSchedule",
 		"spec.schedule {schedule} is not a time in RFC 3339: {error}. Change the schedule to a time such as "+
 			"2026-02-10T20:30:00Z.", "Correct spec.schedule.")
+	messagePodTemplate = Messages.Declare("InvalidPodTemplate", "{problem}. Until you correct spec.podTemplate, the "+
+		"operator does not start the command.",
+		"Correct spec.podTemplate. `kubectl windlass plan` checks it before you apply it.")
 	messageMissed = Messages.Declare(reasonDeadline, "The command was not started within {seconds} s of its schedule.",
 		"Create another At with a later schedule, or with a longer startingDeadlineSeconds.")
 

@@ -71,9 +71,12 @@ func (r *reconciler) proceed(ctx context.Context, at *v1.At, pod runonce.State) 
 // the At instead.
 func (r *reconciler) schedule(at *v1.At) (controller.Result, error) {
 	due, err := scheduledTime(at)
+	if err == nil {
+		_, err = desiredPod(at, r.image)
+	}
 	if err != nil {
 		at.Status.Phase = v1.AtPending
-		return controller.Result{}, err
+		return controller.Result{}, controller.Stalled(err, 0)
 	}
 	now := r.clock.Now()
 	setPending(at, due)

@@ -115,7 +115,8 @@ func TestSpecChangeRetriesRejectedPodImmediately(t *testing.T) {
 }
 
 func TestRestrictedPodHasSecurityContext(t *testing.T) {
-	pod := desiredPod(example(withRestricted), DefaultImage)
+	pod, err := desiredPod(example(withRestricted), DefaultImage)
+	controllertest.ErrorContains(t, "", err)
 	controllertest.Equal(t, "security context of the Pod", &corev1.PodSecurityContext{
 		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](65534), SeccompProfile: &corev1.SeccompProfile{
 			Type: "RuntimeDefault",

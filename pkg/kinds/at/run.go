@@ -2,9 +2,11 @@ package at
 
 import (
 	"context"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
@@ -33,9 +35,12 @@ const (
 	stepReplace // delete the Pod, so that the next Pod can be created
 )
 
-// killGrace is how long the kubelet may take to end a command after activeDeadlineSeconds. The kubelet first gives the
-// command 30 s to end by itself. After killGrace, the operator deletes the Pod.
-const killGrace = time.Minute
+// killGrace returns how long the kubelet may take to end the command of a Pod after activeDeadlineSeconds: the grace
+// period of the Pod, in which the command can end by itself, and 30 s. Afterwards, the operator deletes the Pod.
+func killGrace(pod *corev1.Pod) time.Duration {
+	grace := ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+	return seconds(min(max(grace, 0), math.MaxInt32)) + 30*time.Second
+}
 
 // decide returns the next step of a Running At. requeueAfter is positive if time alone can change the step.
 func decide(at *v1.At, pod runonce.State, now time.Time) (next step, requeueAfter time.Duration) {
@@ -54,9 +59,9 @@ func decide(at *v1.At, pod runonce.State, now time.Time) (next step, requeueAfte
 		return decideEnded(at, pod, now)
 	case !late:
 		return stepWatch, pods.Earliest(pod.RequeueAfter, left)
-	case left > -killGrace && pod.Pod.Spec.ActiveDeadlineSeconds != nil &&
+	case left > -killGrace(pod.Pod) && pod.Pod.Spec.ActiveDeadlineSeconds != nil &&
 		pods.StatusOf(pod.Pod, containerName).State.Running != nil:
-		return stepWatch, left + killGrace // the kubelet ends the command
+		return stepWatch, left + killGrace(pod.Pod) // the kubelet ends the command
 	}
 	return stepStop, 0
 }

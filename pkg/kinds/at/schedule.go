@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
-	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/runonce"
 )
 
@@ -21,14 +20,14 @@ const (
 // lastYear is the last year, in UTC, that a time in JSON can have, because its year has four digits.
 const lastYear = 9999
 
-// scheduledTime parses spec.schedule. The error of an invalid schedule is Stalled.
+// scheduledTime parses spec.schedule. An error says what is wrong with it.
 func scheduledTime(at *v1.At) (time.Time, error) {
 	due, err := time.Parse(time.RFC3339, at.Spec.Schedule)
 	if err == nil && (due.UTC().Year() > lastYear || due.UTC().Year() < 1) {
 		err = fmt.Errorf("the year must be from 1 to %d", lastYear)
 	}
 	if err != nil {
-		return time.Time{}, controller.Stalled(messageSchedule.Error(strconv.Quote(at.Spec.Schedule), err), 0)
+		return time.Time{}, messageSchedule.Error(strconv.Quote(at.Spec.Schedule), err)
 	}
 	return due, nil
 }

@@ -21,12 +21,16 @@ import (
 // start creates the Pod of a Running At. If the Pod exists although the cache lacks it, start uses this Pod.
 func (r *reconciler) start(ctx context.Context, at *v1.At) (controller.Result, error) {
 	pod, err := r.commands.Create(ctx, at, at.Generation, func() (*corev1.Pod, error) {
+		desired, err := desiredPod(at, r.image)
+		if err != nil {
+			left, _ := remaining(at, r.clock.Now())
+			return nil, controller.Stalled(err, left)
+		}
 		if err := r.confirm(ctx, at); err != nil {
 			return nil, err
 		}
 		now := r.clock.Now()
 		setRunning(at, now)
-		desired := desiredPod(at, r.image)
 		if left, limited := remaining(at, now); limited {
 			desired.Spec.ActiveDeadlineSeconds = podDeadline(left)
 		}

@@ -231,7 +231,9 @@ func TestDesiredPod(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			controllertest.Equal(t, "Pod", test.want, desiredPod(example(test.change), DefaultImage))
+			got, err := desiredPod(example(test.change), DefaultImage)
+			controllertest.ErrorContains(t, "", err)
+			controllertest.Equal(t, "Pod", test.want, got)
 		})
 	}
 }

@@ -149,7 +149,7 @@ func touchAt(at *v1.At) { at.Annotations = map[string]string{"touched": "yes"} }
 
 // pod returns the running Pod of example, after the given changes.
 func pod(changes ...func(*corev1.Pod)) *corev1.Pod {
-	p := desiredPod(example(), DefaultImage)
+	p, _ := desiredPod(example(), DefaultImage) // example has no podTemplate, so that it is valid
 	p.UID, p.ResourceVersion = "pod-uid", "2"
 	p.Status.Phase = corev1.PodRunning
 	for _, change := range changes {

@@ -14,6 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
@@ -28,7 +29,7 @@ func statefulSetOf(db *v1alpha1.Database) *appsv1.StatefulSet {
 // withPodTemplate returns a change that sets podTemplate to this JSON, which is valid.
 func withPodTemplate(text string) func(*v1alpha1.Database) {
 	return func(db *v1alpha1.Database) {
-		db.Spec.PodTemplate = &v1alpha1.PodTemplate{}
+		db.Spec.PodTemplate = &cnatv1.PodTemplate{}
 		_ = json.Unmarshal([]byte(text), db.Spec.PodTemplate)
 	}
 }

@@ -25,8 +25,9 @@ const digestLength = 16
 
 // templateRules say what spec.podTemplate must not change.
 var templateRules = podtemplate.Rules{
-	Container: containerName, Environment: true, InSpec: []podtemplate.Field{podtemplate.Image, podtemplate.Resources},
-	Fixed: []podtemplate.Field{
+	Container: containerName, Environment: true,
+	InSpec: []podtemplate.Field[corev1.Container]{podtemplate.Image, podtemplate.Resources},
+	Fixed: []podtemplate.Field[corev1.Container]{
 		podtemplate.Command, podtemplate.Args, podtemplate.StartupProbe, podtemplate.ReadinessProbe,
 		podtemplate.LivenessProbe, podtemplate.Lifecycle,
 	},

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/randfill"
 	"sigs.k8s.io/randfill/bytesource"
 
@@ -47,6 +48,9 @@ func filler(data []byte) *randfill.Filler {
 		},
 		func(f *metav1.FieldsV1, c randfill.Continue) {
 			f.SetRawString(`{"f:spec":{"f:` + pick(c, "command", "image") + `":{}}}`)
+		},
+		func(e *runtime.RawExtension, c randfill.Continue) {
+			e.Raw = []byte(pick(c, `{}`, `{"containers":[{"name":"command"}]}`, `{"a":{"b":[1,null,"c"]}}`))
 		},
 		func(s *cnatv1.AtSpec, c randfill.Continue) {
 			c.FillNoCustom(s)

@@ -106,10 +106,18 @@ type AtSpec struct {
 
 	// restricted specifies whether the Pod complies with the Pod Security Standard "restricted". If it
 	// is true, the command runs as user 65534, which is not root, without capabilities and without
-	// privilege escalation. Defaults to false: the operator sets no security context.
+	// privilege escalation, unless podTemplate says otherwise. Defaults to false: the operator sets no security context.
 	//
 	// +optional
 	Restricted *bool `json:"restricted,omitempty"`
+
+	// podTemplate sets the fields of the Pod that the At has no field for, for example tolerations, volumes, and more
+	// containers. The operator merges it into the Pod that it generates. The container of the command is named command.
+	// Once the command has started, the API server does not notice a change that replaces fields of spec by as many other
+	// fields. Such a change takes effect with the next retry.
+	//
+	// +optional
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 
 	// startingDeadlineSeconds is the deadline for the start of the command, in seconds after the
 	// scheduled time. If the deadline has passed, the command is not started, and the At is Done with
@@ -120,11 +128,11 @@ type AtSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
-	// activeDeadlineSeconds is the deadline for the end of the command, including retries, in seconds
-	// after status.startTime. When the deadline has passed, the kubelet ends the command, and the Pod and
-	// its log stay. The operator deletes the Pod if its command has never started, or is still running a
-	// minute after the deadline. The At is Done with the condition Failed and reason DeadlineExceeded. If
-	// the field is unset, there is no deadline.
+	// activeDeadlineSeconds is the deadline for the end of the command, including retries, in seconds after
+	// status.startTime. When the deadline has passed, the kubelet ends the command, and the Pod and its log stay. The
+	// operator deletes the Pod if its command has never started, or if the command still runs 30 s after the end of the
+	// grace period. The At is Done with the condition Failed and reason DeadlineExceeded. If the field is unset, there is
+	// no deadline.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -243,6 +251,9 @@ type AtStatus struct {
 // +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.resources) && has(self.spec.resources.requests) && self.spec.resources.requests.size() > 0 ? has(oldSelf.spec.resources) && has(oldSelf.spec.resources.requests) && oldSelf.spec.resources.requests.size() > 0 && self.spec.resources.requests.size() == oldSelf.spec.resources.requests.size() && self.spec.resources.requests.all(r, r in oldSelf.spec.resources.requests && (self.spec.resources.requests[r] == oldSelf.spec.resources.requests[r] || isQuantity(string(self.spec.resources.requests[r])) && isQuantity(string(oldSelf.spec.resources.requests[r])) && quantity(string(self.spec.resources.requests[r])).compareTo(quantity(string(oldSelf.spec.resources.requests[r]))) == 0)) : !(has(oldSelf.spec.resources) && has(oldSelf.spec.resources.requests) && oldSelf.spec.resources.requests.size() > 0))",fieldPath=".spec.resources",message="resources cannot be changed once the command has started; create another At"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.resources) && has(self.spec.resources.limits) && self.spec.resources.limits.size() > 0 ? has(oldSelf.spec.resources) && has(oldSelf.spec.resources.limits) && oldSelf.spec.resources.limits.size() > 0 && self.spec.resources.limits.size() == oldSelf.spec.resources.limits.size() && self.spec.resources.limits.all(r, r in oldSelf.spec.resources.limits && (self.spec.resources.limits[r] == oldSelf.spec.resources.limits[r] || isQuantity(string(self.spec.resources.limits[r])) && isQuantity(string(oldSelf.spec.resources.limits[r])) && quantity(string(self.spec.resources.limits[r])).compareTo(quantity(string(oldSelf.spec.resources.limits[r]))) == 0)) : !(has(oldSelf.spec.resources) && has(oldSelf.spec.resources.limits) && oldSelf.spec.resources.limits.size() > 0))",fieldPath=".spec.resources",message="resources cannot be changed once the command has started; create another At"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.imagePullSecrets) && self.spec.imagePullSecrets.size() > 0 ? has(oldSelf.spec.imagePullSecrets) && oldSelf.spec.imagePullSecrets.size() > 0 && self.spec.imagePullSecrets == oldSelf.spec.imagePullSecrets : !(has(oldSelf.spec.imagePullSecrets) && oldSelf.spec.imagePullSecrets.size() > 0))",fieldPath=".spec.imagePullSecrets",message="imagePullSecrets cannot be changed once the command has started; create another At"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || ((self.spec.?podTemplate.?metadata.?labels.hasValue() && self.spec.podTemplate.metadata.labels.size() > 0) ? (oldSelf.spec.?podTemplate.?metadata.?labels.hasValue() && oldSelf.spec.podTemplate.metadata.labels.size() > 0) && self.spec.podTemplate.metadata.labels == oldSelf.spec.podTemplate.metadata.labels : !(oldSelf.spec.?podTemplate.?metadata.?labels.hasValue() && oldSelf.spec.podTemplate.metadata.labels.size() > 0))",fieldPath=".spec.podTemplate",message="podTemplate cannot be changed once the command has started; create another At"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || ((self.spec.?podTemplate.?metadata.?annotations.hasValue() && self.spec.podTemplate.metadata.annotations.size() > 0) ? (oldSelf.spec.?podTemplate.?metadata.?annotations.hasValue() && oldSelf.spec.podTemplate.metadata.annotations.size() > 0) && self.spec.podTemplate.metadata.annotations == oldSelf.spec.podTemplate.metadata.annotations : !(oldSelf.spec.?podTemplate.?metadata.?annotations.hasValue() && oldSelf.spec.podTemplate.metadata.annotations.size() > 0))",fieldPath=".spec.podTemplate",message="podTemplate cannot be changed once the command has started; create another At"
+// +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (self.spec.?podTemplate.?spec.hasValue() ? oldSelf.spec.?podTemplate.?spec.hasValue() && self.spec.podTemplate.spec == oldSelf.spec.podTemplate.spec : !oldSelf.spec.?podTemplate.?spec.hasValue())",fieldPath=".spec.podTemplate",message="podTemplate cannot be changed once the command has started; create another At"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.serviceAccountName) && self.spec.serviceAccountName != \"\" ? has(oldSelf.spec.serviceAccountName) && self.spec.serviceAccountName == oldSelf.spec.serviceAccountName : !(has(oldSelf.spec.serviceAccountName) && oldSelf.spec.serviceAccountName != \"\"))",fieldPath=".spec.serviceAccountName",message="serviceAccountName cannot be changed once the command has started; create another At"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || (has(self.spec.restricted) && self.spec.restricted) == (has(oldSelf.spec.restricted) && oldSelf.spec.restricted)",fieldPath=".spec.restricted",message="restricted cannot be changed once the command has started; create another At"
 // +kubebuilder:validation:XValidation:rule="oldSelf.?status.?phase.orValue('Pending') == 'Pending' || self.spec.?startingDeadlineSeconds == oldSelf.spec.?startingDeadlineSeconds",fieldPath=".spec.startingDeadlineSeconds",message="startingDeadlineSeconds cannot be changed once the command has started; create another At"

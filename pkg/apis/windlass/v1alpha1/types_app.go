@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 )
 
 // AppPhase is the phase of an App.
@@ -213,7 +215,7 @@ type AppSpec struct {
 	// the Pods.
 	//
 	// +optional
-	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
+	PodTemplate *cnatv1.PodTemplate `json:"podTemplate,omitempty"`
 
 	// beforeRollout is a command that runs once for each new Pod template, before any Pod is created or replaced, for
 	// example a migration of the database. If the command fails, the Pods of the previous template stay until a command

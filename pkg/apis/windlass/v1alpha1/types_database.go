@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 )
 
 // DatabasePhase is the phase of a Database.
@@ -128,7 +130,7 @@ type DatabaseSpec struct {
 	// container. The container of PostgreSQL is named postgresql. A change restarts PostgreSQL.
 	//
 	// +optional
-	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
+	PodTemplate *cnatv1.PodTemplate `json:"podTemplate,omitempty"`
 
 	// metadata are labels and annotations of the children and of the claim, for example for cost reports, or to select
 	// claims for snapshots. The Pod has only the labels and annotations from podTemplate. A change does not restart

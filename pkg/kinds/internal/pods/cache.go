@@ -42,9 +42,10 @@ func Watched(factory informers.SharedInformerFactory) (coreinformers.PodInformer
 
 // Trim is a cache.TransformFunc. It keeps only the fields of a Pod that kinds read: its identity, its times,
 // TrackingFinalizer, its controlling owner, its address if a StatefulSet owns it, some labels and annotations, its
-// activeDeadlineSeconds, its scheduling gates of Windlass, its phase with reason and message, the states of its
-// containers as trimContainers keeps them, and the conditions Ready, PodScheduled and DisruptionTarget. It keeps the
-// last 1024 bytes of each message in the status. It returns other objects unchanged.
+// activeDeadlineSeconds, its grace period if it has activeDeadlineSeconds, its scheduling gates of Windlass, its phase
+// with reason and message, the states of its containers as trimContainers keeps them, and the conditions Ready,
+// PodScheduled and DisruptionTarget. It keeps the last 1024 bytes of each message in the status. It returns other
+// objects unchanged.
 func Trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -64,8 +65,12 @@ func Trim(obj any) (any, error) {
 				"app.kubernetes.io/"),
 			OwnerReferences: controllerOf(pod),
 		},
-		Spec:   corev1.PodSpec{ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds, SchedulingGates: ownGates(pod)},
+		Spec:   corev1.PodSpec{SchedulingGates: ownGates(pod)},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: end(pod.Status.Message)},
+	}
+	if pod.Spec.ActiveDeadlineSeconds != nil {
+		trimmed.Spec.ActiveDeadlineSeconds = pod.Spec.ActiveDeadlineSeconds
+		trimmed.Spec.TerminationGracePeriodSeconds = pod.Spec.TerminationGracePeriodSeconds
 	}
 	if IsTracked(pod) {
 		trimmed.Finalizers = tracked

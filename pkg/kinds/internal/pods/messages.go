@@ -52,8 +52,8 @@ var (
 var (
 	messageInjected = Messages.Declare("",
 		"container {container} with image {image}, "+InjectedWords+", does not run: {problem}; "+correctInjected,
-		"If podTemplate of the App or the Database adds the container, correct it there. Otherwise ask whoever adds the "+
-			"container to Pods. "+
+		"If podTemplate of the spec adds the container, correct it there; for an At, create another At. Otherwise ask "+
+			"whoever adds the container to Pods. "+
 			"`kubectl logs -c` shows the log of the container.")
 	messageInitializing = Messages.Declare(ReasonInitializing,
 		"container {container} with image {image}, "+InjectedWords+", has run for more than {time}, "+

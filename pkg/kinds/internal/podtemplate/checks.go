@@ -12,7 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/apis/cnat"
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
@@ -62,13 +63,15 @@ func checkPatch(path string, value any, depth int) error {
 }
 
 // checkMetadata returns an error if over sets or could remove a label or annotation of the operator.
-func checkMetadata(generated *corev1.PodTemplateSpec, over *v1alpha1.PodTemplate) error {
+func checkMetadata(generated *corev1.PodTemplateSpec, over *cnatv1.PodTemplate) error {
 	check := func(field string, over, generated map[string]string) error {
 		for _, key := range slices.Sorted(maps.Keys(over)) {
 			if key == directive { // it could remove the labels of the operator
 				return fmt.Errorf("spec.podTemplate.metadata.%s must not have %s", field, key)
 			}
-			if _, reserved := generated[key]; reserved || strings.HasPrefix(key, controller.AnnotationDomain+"/") {
+			domain, _, _ := strings.Cut(key, "/")
+			_, taken := generated[key]
+			if taken || domain == controller.AnnotationDomain || domain == cnat.GroupName {
 				return fmt.Errorf("spec.podTemplate.metadata.%s[%s] is reserved for the operator", field, key)
 			}
 		}
@@ -85,32 +88,59 @@ type Rules struct {
 	// Container is the name of the generated container.
 	Container string
 	// InSpec are the fields of the container that have a field of the same name in the spec.
-	InSpec []Field
+	InSpec []Field[corev1.Container]
 	// Fixed are other fields of the container that the operator needs as they are.
-	Fixed []Field
+	Fixed []Field[corev1.Container]
 	// Environment is true if the operator needs the generated variables of the container as they are.
 	Environment bool
-	// ServiceAccount is true if the spec has the field serviceAccountName.
-	ServiceAccount bool
+	// PodInSpec are the fields of the Pod that have a field of the same name in the spec.
+	PodInSpec []Field[corev1.PodSpec]
+	// PodFixed are other fields of the Pod that the operator needs as they are.
+	PodFixed []Field[corev1.PodSpec]
+	// Once is true if the container must not run twice.
+	Once bool
 }
 
-// Field is a field of a container.
-type Field struct {
+// Field is a field of a container or of a Pod.
+type Field[T any] struct {
 	name  string
-	value func(*corev1.Container) any
+	value func(*T) any
 }
 
 // Fields of a container.
 var (
-	Image          = Field{"image", func(c *corev1.Container) any { return c.Image }}
-	Command        = Field{"command", func(c *corev1.Container) any { return c.Command }}
-	Args           = Field{"args", func(c *corev1.Container) any { return c.Args }}
-	Resources      = Field{"resources", func(c *corev1.Container) any { return c.Resources }}
-	StartupProbe   = Field{"startupProbe", func(c *corev1.Container) any { return c.StartupProbe }}
-	ReadinessProbe = Field{"readinessProbe", func(c *corev1.Container) any { return c.ReadinessProbe }}
-	LivenessProbe  = Field{"livenessProbe", func(c *corev1.Container) any { return c.LivenessProbe }}
-	Lifecycle      = Field{"lifecycle", func(c *corev1.Container) any { return c.Lifecycle }}
+	Image          = Field[corev1.Container]{"image", func(c *corev1.Container) any { return c.Image }}
+	Command        = Field[corev1.Container]{"command", func(c *corev1.Container) any { return c.Command }}
+	Args           = Field[corev1.Container]{"args", func(c *corev1.Container) any { return c.Args }}
+	Resources      = Field[corev1.Container]{"resources", func(c *corev1.Container) any { return c.Resources }}
+	StartupProbe   = Field[corev1.Container]{"startupProbe", func(c *corev1.Container) any { return c.StartupProbe }}
+	ReadinessProbe = Field[corev1.Container]{"readinessProbe", func(c *corev1.Container) any { return c.ReadinessProbe }}
+	LivenessProbe  = Field[corev1.Container]{"livenessProbe", func(c *corev1.Container) any { return c.LivenessProbe }}
+	Lifecycle      = Field[corev1.Container]{"lifecycle", func(c *corev1.Container) any { return c.Lifecycle }}
+	// RestartOfContainer is restartPolicy of a container, which replaces RestartPolicy for this container.
+	RestartOfContainer = Field[corev1.Container]{"restartPolicy", func(c *corev1.Container) any { return c.RestartPolicy }}
 )
+
+// Fields of a Pod.
+var (
+	RestartPolicy         = Field[corev1.PodSpec]{"restartPolicy", func(p *corev1.PodSpec) any { return p.RestartPolicy }}
+	ActiveDeadlineSeconds = Field[corev1.PodSpec]{
+		"activeDeadlineSeconds", func(p *corev1.PodSpec) any { return p.ActiveDeadlineSeconds },
+	}
+	ServiceAccountName = Field[corev1.PodSpec]{"serviceAccountName", func(p *corev1.PodSpec) any {
+		return []string{p.ServiceAccountName, p.DeprecatedServiceAccount}
+	}}
+)
+
+// changed returns the name of the first field of fields that differs between was and is, or "".
+func changed[T any](fields []Field[T], was, is *T) string {
+	for _, f := range fields {
+		if !equality.Semantic.DeepEqual(f.value(was), f.value(is)) {
+			return f.name
+		}
+	}
+	return ""
+}
 
 // check returns an error if merged lacks something in the generated template that the operator relies on, or has a
 // generated container with two actions in a probe or hook.
@@ -121,36 +151,53 @@ func (r Rules) check(generated, merged *corev1.PodTemplateSpec) error {
 	if was == nil || is == nil {
 		return fmt.Errorf("%s must not be deleted", path)
 	}
-	changes := func(f Field) bool { return !equality.Semantic.DeepEqual(f.value(was), f.value(is)) }
-	if i := slices.IndexFunc(r.InSpec, changes); i >= 0 {
-		return setInSpec(path, r.InSpec[i].name)
+	err := cmp.Or(
+		setInSpec(path, changed(r.InSpec, was, is)),
+		setInSpec(pod, changed(r.PodInSpec, &generated.Spec, &merged.Spec)),
+	)
+	if err != nil {
+		return err
 	}
-	if r.ServiceAccount && (generated.Spec.ServiceAccountName != merged.Spec.ServiceAccountName ||
-		generated.Spec.DeprecatedServiceAccount != merged.Spec.DeprecatedServiceAccount) {
-		return setInSpec(pod, "serviceAccountName")
-	}
-	needed := []struct{ list, name string }{
-		{path + ".ports", firstMissing(was.Ports, is.Ports, func(p corev1.ContainerPort) string { return p.Name })},
-		{path + ".volumeMounts", firstMissing(was.VolumeMounts, is.VolumeMounts, nameOfMount)},
-		{pod + ".volumes", firstMissing(generated.Spec.Volumes, merged.Spec.Volumes, nameOfVolume)},
+	needed := []struct{ format, parent, name string }{
+		{"%s.%s", pod, changed(r.PodFixed, &generated.Spec, &merged.Spec)},
+		{"%s.%s", path, changed(r.Fixed, was, is)},
+		{"%s.ports[name=%s]", path, firstMissing(was.Ports, is.Ports, nameOfPort)},
+		{"%s.volumeMounts[name=%s]", path, firstMissing(was.VolumeMounts, is.VolumeMounts, nameOfMount)},
+		{"%s.volumes[name=%s]", pod, firstMissing(generated.Spec.Volumes, merged.Spec.Volumes, nameOfVolume)},
 	}
 	if r.Environment {
-		missing := firstMissing(was.Env, is.Env, func(v corev1.EnvVar) string { return v.Name })
-		needed = append(needed, struct{ list, name string }{path + ".env", missing})
+		missing := firstMissing(was.Env, is.Env, nameOfVariable)
+		needed = append(needed, struct{ format, parent, name string }{"%s.env[name=%s]", path, missing})
 	}
-	for _, c := range needed {
-		if c.name != "" {
-			return fmt.Errorf("%s[name=%s] must not be changed, because the operator needs it", c.list, c.name)
+	for _, n := range needed {
+		if n.name != "" {
+			return fmt.Errorf(n.format+" must not be changed, because the operator needs it", n.parent, n.name)
 		}
 	}
-	if i := slices.IndexFunc(r.Fixed, changes); i >= 0 {
-		return fmt.Errorf("%s.%s must not be changed, because the operator needs it", path, r.Fixed[i].name)
+	if r.Once {
+		err = checkRestartRules(&merged.Spec)
 	}
-	return cmp.Or(checkPortNames(was, &merged.Spec), checkActions(path, is))
+	return cmp.Or(err, checkPortNames(was, &merged.Spec), checkActions(path, is))
 }
 
+// setInSpec returns the error of a changed field that has a field of the same name in the spec, or nil if field is "".
 func setInSpec(path, field string) error {
+	if field == "" {
+		return nil
+	}
 	return fmt.Errorf("%s.%s must not be set: set %s in the spec instead", path, field, field)
+}
+
+// checkRestartRules returns an error if the exit of a container can restart all containers of the Pod.
+func checkRestartRules(merged *corev1.PodSpec) error {
+	const all = corev1.ContainerRestartRuleActionRestartAllContainers
+	for _, c := range slices.Concat(merged.InitContainers, merged.Containers) {
+		if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool { return r.Action == all }) {
+			return fmt.Errorf("container %s in spec.podTemplate must not have a rule with the action %s, because the command "+
+				"would run again", c.Name, all)
+		}
+	}
+	return nil
 }
 
 // checkPortNames returns an error if another container has a port with the name of a port of the generated container.
@@ -168,7 +215,11 @@ func checkPortNames(own *corev1.Container, merged *corev1.PodSpec) error {
 	return nil
 }
 
+func nameOfPort(p corev1.ContainerPort) string { return p.Name }
+
 func nameOfMount(m corev1.VolumeMount) string { return m.Name }
+
+func nameOfVariable(v corev1.EnvVar) string { return v.Name }
 
 func nameOfVolume(v corev1.Volume) string { return v.Name }
 

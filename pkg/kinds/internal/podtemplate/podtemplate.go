@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	kjson "sigs.k8s.io/json"
 
-	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
@@ -33,7 +33,7 @@ const OverridesAnnotation = controller.AnnotationDomain + "/overrides-digest"
 // over may change everything except the fields that rules names, and what the operator always relies on: the generated
 // labels, annotations, volumes, mounts and ports.
 func Merge(
-	generated *corev1.PodTemplateSpec, over *v1alpha1.PodTemplate, rules Rules,
+	generated *corev1.PodTemplateSpec, over *cnatv1.PodTemplate, rules Rules,
 ) (merged *corev1.PodTemplateSpec, err error) {
 	if over == nil {
 		return generated, nil
@@ -48,7 +48,7 @@ func Merge(
 }
 
 // merge returns the result of a strategic merge patch, which it decodes strictly.
-func merge(generated *corev1.PodTemplateSpec, over *v1alpha1.PodTemplate) (merged *corev1.PodTemplateSpec, err error) {
+func merge(generated *corev1.PodTemplateSpec, over *cnatv1.PodTemplate) (merged *corev1.PodTemplateSpec, err error) {
 	defer func() {
 		if reason := recover(); reason != nil { // package strategicpatch panics on some values
 			err = fmt.Errorf("spec.podTemplate cannot be merged: %v", reason)
@@ -84,7 +84,7 @@ func merge(generated *corev1.PodTemplateSpec, over *v1alpha1.PodTemplate) (merge
 
 // patchOf returns a podTemplate as a patch, whose fields have the types of a Pod template: package strategicpatch may
 // panic on others.
-func patchOf(over *v1alpha1.PodTemplate) (map[string]any, error) {
+func patchOf(over *cnatv1.PodTemplate) (map[string]any, error) {
 	text, err := json.Marshal(over)
 	if err != nil {
 		return nil, fmt.Errorf("spec.podTemplate cannot be encoded: %w", err)
@@ -173,7 +173,7 @@ func generatedFirst[T any](items, generated []T, nameOf func(T) string) []T {
 
 // SetOverrides sets OverridesAnnotation in a Pod template to a digest of over, the podTemplate of a spec, and of
 // others, the other values of the spec that can replace operator fields.
-func SetOverrides(template *corev1.PodTemplateSpec, over *v1alpha1.PodTemplate, others ...any) {
+func SetOverrides(template *corev1.PodTemplateSpec, over *cnatv1.PodTemplate, others ...any) {
 	text, err := json.Marshal(append([]any{canonical(over)}, others...))
 	if err != nil {
 		return // values of a spec can be encoded
@@ -185,7 +185,7 @@ func SetOverrides(template *corev1.PodTemplateSpec, over *v1alpha1.PodTemplate, 
 
 // canonical returns the podTemplate of a spec as a JSON value that does not depend on the order of its fields, or nil
 // for nil. If it cannot be decoded, Merge returns an error for it.
-func canonical(over *v1alpha1.PodTemplate) (value any) {
+func canonical(over *cnatv1.PodTemplate) (value any) {
 	text, err := json.Marshal(over)
 	if err != nil || json.Unmarshal(text, &value) != nil {
 		return nil

@@ -12,14 +12,15 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 	"windlass.dev/windlass/pkg/kinds/internal/podtemplate"
 )
 
 var rules = podtemplate.Rules{
-	Container: "app", ServiceAccount: true,
-	InSpec: []podtemplate.Field{podtemplate.Image, podtemplate.Command, podtemplate.Args},
+	Container: "app",
+	InSpec:    []podtemplate.Field[corev1.Container]{podtemplate.Image, podtemplate.Command, podtemplate.Args},
+	PodInSpec: []podtemplate.Field[corev1.PodSpec]{podtemplate.ServiceAccountName},
 }
 
 func generated() *corev1.PodTemplateSpec {
@@ -49,9 +50,9 @@ func generated() *corev1.PodTemplateSpec {
 }
 
 // over returns a podTemplate from YAML.
-func over(t testing.TB, text string) *v1alpha1.PodTemplate {
+func over(t testing.TB, text string) *cnatv1.PodTemplate {
 	t.Helper()
-	template := &v1alpha1.PodTemplate{}
+	template := &cnatv1.PodTemplate{}
 	if err := yaml.Unmarshal([]byte(text), template); err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +283,7 @@ func FuzzMerge(f *testing.F) {
 		if !json.Valid(spec) || !strings.HasPrefix(strings.TrimSpace(string(spec)), "{") {
 			return
 		}
-		template := &v1alpha1.PodTemplate{}
+		template := &cnatv1.PodTemplate{}
 		if json.Unmarshal([]byte(`{"spec":`+string(spec)+`}`), template) != nil {
 			return
 		}

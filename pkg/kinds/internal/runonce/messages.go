@@ -23,5 +23,6 @@ var (
 	messageInjectedEnded = Messages.Declare("",
 		"The Pod failed before its command started: container {container} with image {image}, "+pods.InjectedWords+
 			", ended with exit code {code}.",
-		"For an App, correct podTemplate if it adds the container. Otherwise ask whoever adds the container to Pods.")
+		"If podTemplate of the spec adds the container, correct it there; for an At, create another At. Otherwise ask "+
+			"whoever adds the container to Pods.")
 )

@@ -40,18 +40,23 @@ type AtSpecApplyConfiguration struct {
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
 	// restricted specifies whether the Pod complies with the Pod Security Standard "restricted". If it
 	// is true, the command runs as user 65534, which is not root, without capabilities and without
-	// privilege escalation. Defaults to false: the operator sets no security context.
+	// privilege escalation, unless podTemplate says otherwise. Defaults to false: the operator sets no security context.
 	Restricted *bool `json:"restricted,omitempty"`
+	// podTemplate sets the fields of the Pod that the At has no field for, for example tolerations, volumes, and more
+	// containers. The operator merges it into the Pod that it generates. The container of the command is named command.
+	// Once the command has started, the API server does not notice a change that replaces fields of spec by as many other
+	// fields. Such a change takes effect with the next retry.
+	PodTemplate *PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
 	// startingDeadlineSeconds is the deadline for the start of the command, in seconds after the
 	// scheduled time. If the deadline has passed, the command is not started, and the At is Done with
 	// the condition Failed and reason DeadlineExceeded. If the field is unset, there is no deadline. It
 	// has the same meaning as in a CronJob.
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
-	// activeDeadlineSeconds is the deadline for the end of the command, including retries, in seconds
-	// after status.startTime. When the deadline has passed, the kubelet ends the command, and the Pod and
-	// its log stay. The operator deletes the Pod if its command has never started, or is still running a
-	// minute after the deadline. The At is Done with the condition Failed and reason DeadlineExceeded. If
-	// the field is unset, there is no deadline.
+	// activeDeadlineSeconds is the deadline for the end of the command, including retries, in seconds after
+	// status.startTime. When the deadline has passed, the kubelet ends the command, and the Pod and its log stay. The
+	// operator deletes the Pod if its command has never started, or if the command still runs 30 s after the end of the
+	// grace period. The At is Done with the condition Failed and reason DeadlineExceeded. If the field is unset, there is
+	// no deadline.
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 	// backoffLimit is the number of retries of a failed command. A command whose Pod is deleted, evicted
 	// or lost with its node has failed. The operator waits 10 s before the first retry, then 20 s, 40 s
@@ -164,6 +169,14 @@ func (b *AtSpecApplyConfiguration) WithServiceAccountName(value string) *AtSpecA
 // If called multiple times, the Restricted field is set to the value of the last call.
 func (b *AtSpecApplyConfiguration) WithRestricted(value bool) *AtSpecApplyConfiguration {
 	b.Restricted = &value
+	return b
+}
+
+// WithPodTemplate sets the PodTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodTemplate field is set to the value of the last call.
+func (b *AtSpecApplyConfiguration) WithPodTemplate(value *PodTemplateApplyConfiguration) *AtSpecApplyConfiguration {
+	b.PodTemplate = value
 	return b
 }
 

@@ -4,6 +4,7 @@ package v1alpha1
 
 import (
 	v1 "k8s.io/api/core/v1"
+	cnatv1 "windlass.dev/windlass/pkg/generated/applyconfiguration/cnat/v1"
 )
 
 // AppSpecApplyConfiguration represents a declarative configuration of the AppSpec type for use
@@ -83,7 +84,7 @@ type AppSpecApplyConfiguration struct {
 	// podTemplate is merged into the Pod template that the operator generates, for everything that has no field of its
 	// own, for example tolerations, volumes, and more containers. The container of the App is named app. A change replaces
 	// the Pods.
-	PodTemplate *PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
+	PodTemplate *cnatv1.PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
 	// beforeRollout is a command that runs once for each new Pod template, before any Pod is created or replaced, for
 	// example a migration of the database. If the command fails, the Pods of the previous template stay until a command
 	// succeeds, or until this field is removed. A change of this field alone replaces no Pods.
@@ -309,7 +310,7 @@ func (b *AppSpecApplyConfiguration) WithMetadata(value *ChildMetadataApplyConfig
 // WithPodTemplate sets the PodTemplate field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PodTemplate field is set to the value of the last call.
-func (b *AppSpecApplyConfiguration) WithPodTemplate(value *PodTemplateApplyConfiguration) *AppSpecApplyConfiguration {
+func (b *AppSpecApplyConfiguration) WithPodTemplate(value *cnatv1.PodTemplateApplyConfiguration) *AppSpecApplyConfiguration {
 	b.PodTemplate = value
 	return b
 }

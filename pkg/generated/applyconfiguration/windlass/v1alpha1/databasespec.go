@@ -5,6 +5,7 @@ package v1alpha1
 import (
 	v1 "k8s.io/api/core/v1"
 	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	cnatv1 "windlass.dev/windlass/pkg/generated/applyconfiguration/cnat/v1"
 )
 
 // DatabaseSpecApplyConfiguration represents a declarative configuration of the DatabaseSpec type for use
@@ -52,7 +53,7 @@ type DatabaseSpecApplyConfiguration struct {
 	Credentials *CredentialsSpecApplyConfiguration `json:"credentials,omitempty"`
 	// podTemplate is merged into the Pod template that the operator generates, for example for tolerations or another
 	// container. The container of PostgreSQL is named postgresql. A change restarts PostgreSQL.
-	PodTemplate *PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
+	PodTemplate *cnatv1.PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
 	// metadata are labels and annotations of the children and of the claim, for example for cost reports, or to select
 	// claims for snapshots. The Pod has only the labels and annotations from podTemplate. A change does not restart
 	// PostgreSQL.
@@ -160,7 +161,7 @@ func (b *DatabaseSpecApplyConfiguration) WithCredentials(value *CredentialsSpecA
 // WithPodTemplate sets the PodTemplate field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PodTemplate field is set to the value of the last call.
-func (b *DatabaseSpecApplyConfiguration) WithPodTemplate(value *PodTemplateApplyConfiguration) *DatabaseSpecApplyConfiguration {
+func (b *DatabaseSpecApplyConfiguration) WithPodTemplate(value *cnatv1.PodTemplateApplyConfiguration) *DatabaseSpecApplyConfiguration {
 	b.PodTemplate = value
 	return b
 }

@@ -1,4 +1,4 @@
-package v1alpha1
+package v1
 
 import "k8s.io/apimachinery/pkg/runtime"
 
@@ -22,13 +22,14 @@ type PodTemplate struct {
 // PodTemplateMetadata has the labels and annotations of Pods.
 type PodTemplateMetadata struct {
 	// labels are added to the labels of the Pods. The labels that the operator sets, and keys that begin with
-	// windlass.dev/, are reserved.
+	// windlass.dev/ or cnat.programming-kubernetes.info/, are reserved.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations are added to the annotations of the Pods. Keys that begin with windlass.dev/ are reserved.
+	// annotations are added to the annotations of the Pods. Keys that begin with windlass.dev/ or
+	// cnat.programming-kubernetes.info/ are reserved.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
