@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
@@ -33,6 +34,15 @@ func (i inspector) reader() (r inspect.Reader, err error) {
 	}
 	r.Metadata, err = metadata.NewForConfig(config)
 	return r, err
+}
+
+// client returns a client for the kinds of Kubernetes.
+func (i inspector) client() (kubernetes.Interface, error) {
+	config, err := i.config.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(config)
 }
 
 // builder returns a builder of requests for objects in the namespace of the user.

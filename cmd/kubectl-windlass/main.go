@@ -69,7 +69,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 	config.AddFlags(root.PersistentFlags())
 	for _, add := range []func(*genericclioptions.ConfigFlags, genericiooptions.IOStreams) *cobra.Command{
-		newPlan, newTree, newWhy, newStatus, newPause, newResume,
+		newPlan, newTree, newWhy, newStatus, newPause, newResume, newRollback,
 	} {
 		root.AddCommand(add(config, streams))
 	}

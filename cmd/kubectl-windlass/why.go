@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/kubernetes"
 
 	"windlass.dev/windlass/cmd/kubectl-windlass/inspect"
 	"windlass.dev/windlass/cmd/kubectl-windlass/report"
@@ -69,11 +68,7 @@ const (
 
 // log returns the last log lines of each crashed container of a Pod.
 func (i inspector) log(ctx context.Context, namespace, name string) (lines []string) {
-	config, err := i.config.ToRESTConfig()
-	if err != nil {
-		return nil
-	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := i.client()
 	if err != nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/kinds/app"
 	"windlass.dev/windlass/pkg/plan"
 )
 
@@ -81,7 +82,7 @@ func diff(before, after *unstructured.Unstructured) (string, error) {
 }
 
 // hidden are annotations with a copy of other fields.
-var hidden = []string{corev1.LastAppliedConfigAnnotation, children.RecordAnnotation}
+var hidden = []string{corev1.LastAppliedConfigAnnotation, children.RecordAnnotation, app.SpecAnnotation}
 
 // visible returns the fields of an object that users write.
 func visible(obj *unstructured.Unstructured) map[string]any {

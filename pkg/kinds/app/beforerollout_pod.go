@@ -36,7 +36,7 @@ type runID struct {
 
 // runIDIn returns the runID in the annotations of a Pod.
 func runIDIn(pod *corev1.Pod) runID {
-	return runID{template: pod.Annotations[templateDigestAnnotation], command: pod.Annotations[commandAnnotation]}
+	return runID{template: pod.Annotations[TemplateDigestAnnotation], command: pod.Annotations[commandAnnotation]}
 }
 
 // commandDigest returns a digest of spec.beforeRollout, which is not nil.
@@ -74,7 +74,7 @@ func desiredRunPod(app *v1alpha1.App, template *corev1.PodTemplateSpec, wanted r
 		maps.Copy(annotations, over.Metadata.Annotations)
 	}
 	maps.Copy(labels, runLabels(app))
-	annotations[templateDigestAnnotation], annotations[commandAnnotation] = wanted.template, wanted.command
+	annotations[TemplateDigestAnnotation], annotations[commandAnnotation] = wanted.template, wanted.command
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       app.Namespace,

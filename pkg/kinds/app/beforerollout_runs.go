@@ -19,12 +19,12 @@ import (
 
 // wantedRun returns the run that has to succeed before the Pod template of the App is rolled out, or nil. A template
 // needs no run if the operator has applied it, if it was available, or if a run for it has succeeded. A rollback
-// therefore runs no command.
+// therefore runs no command, unless the content of a Secret or ConfigMap has changed since.
 func (p *scope) wantedRun() *runID {
 	if p.app.Spec.BeforeRollout == nil {
 		return nil
 	}
-	digest := p.observed.template.Annotations[templateDigestAnnotation]
+	digest := p.observed.template.Annotations[TemplateDigestAnnotation]
 	if mayRollOut(p.app, digest) || p.observed.deployment != nil && lastDigest(p.observed.deployment) == digest {
 		return nil
 	}
@@ -56,7 +56,7 @@ func templateToKeep(app *v1alpha1.App, live *appsv1.Deployment) *corev1.PodTempl
 func lastDigest(live *appsv1.Deployment) string {
 	last, known := pods.LastTemplate(live)
 	if !known {
-		return live.Spec.Template.Annotations[templateDigestAnnotation]
+		return live.Spec.Template.Annotations[TemplateDigestAnnotation]
 	}
 	return digestOfTemplate(last)
 }

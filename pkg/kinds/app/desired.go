@@ -58,8 +58,9 @@ func desiredDeployment(app *v1alpha1.App, template *corev1.PodTemplateSpec, used
 	if isAutoscaled(app) {
 		d.Spec.Replicas = nil
 	}
+	setSpec(app, d)
 	if len(used) > 0 {
-		d.Annotations = map[string]string{inputsAnnotation: used.String()}
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, inputsAnnotation, used.String())
 	}
 	return d
 }

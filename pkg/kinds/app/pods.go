@@ -88,7 +88,7 @@ const maxImageID = 1024
 // imageID returns the image ID that the kubelet reports for the oldest Pod of a template, or "".
 func (c *podCache) imageID(app *v1alpha1.App, template string) string {
 	for _, pod := range c.podsOf(app) {
-		if id := pods.StatusOf(pod, containerName).ImageID; pod.Annotations[templateDigestAnnotation] == template &&
+		if id := pods.StatusOf(pod, containerName).ImageID; pod.Annotations[TemplateDigestAnnotation] == template &&
 			id != "" && len(id) <= maxImageID {
 			return id
 		}
@@ -131,7 +131,7 @@ func findProblems(
 			continue // its ReplicaSet replaces it
 		}
 		into := previous
-		if pod.Annotations[templateDigestAnnotation] == d.Spec.Template.Annotations[templateDigestAnnotation] {
+		if pod.Annotations[TemplateDigestAnnotation] == d.Spec.Template.Annotations[TemplateDigestAnnotation] {
 			into = newest
 		}
 		into.among++

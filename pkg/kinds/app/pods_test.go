@@ -215,7 +215,7 @@ func TestProblemsOfPodsOfNewestTemplateComeFirst(t *testing.T) {
 	pull := container(waits("ImagePullBackOff", ""), corev1.ContainerState{}, 0)
 	running := container(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.ContainerState{}, 0)
 	previous := func(p *corev1.Pod) *corev1.Pod {
-		p.Annotations = map[string]string{templateDigestAnnotation: "previous"}
+		p.Annotations = map[string]string{TemplateDigestAnnotation: "previous"}
 		return p
 	}
 	deleted := podOf(d, "deleted", pull)

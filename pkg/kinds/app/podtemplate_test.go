@@ -43,8 +43,8 @@ func TestEachChangeOfPodTemplateChangesPods(t *testing.T) {
 		controllertest.Equal(t, "writes", []string{patchDeployment, updateStatus}, f.Reconcile().Writes)
 		want, got := generated.DeepCopy(), f.deployment().Spec.Template
 		c.want(want)
-		digests[got.Annotations[templateDigestAnnotation]] = true
-		for _, annotation := range []string{templateDigestAnnotation, podtemplate.OverridesAnnotation} {
+		digests[got.Annotations[TemplateDigestAnnotation]] = true
+		for _, annotation := range []string{TemplateDigestAnnotation, podtemplate.OverridesAnnotation} {
 			delete(got.Annotations, annotation)
 			delete(want.Annotations, annotation)
 		}

@@ -58,7 +58,7 @@ func TestTemplateThatPolicyKeepsIsNotReportedAsReverted(t *testing.T) {
 	f := readyFixture(t)
 	previous := recorded(t, deploymentWith(example(image("web:0")), nil))
 	restore := strings.NewReplacer(`"web:1"`, `"web:0"`, // not in the record, whose quotes are escaped
-		`"`+f.Object().Status.TemplateDigest+`"`, `"`+previous.Spec.Template.Annotations[templateDigestAnnotation]+`"`)
+		`"`+f.Object().Status.TemplateDigest+`"`, `"`+previous.Spec.Template.Annotations[TemplateDigestAnnotation]+`"`)
 	f.Kube.PrependReactor("patch", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		patch := action.(clienttesting.PatchAction).GetPatch()
 		copy(patch, restore.Replace(string(patch)))

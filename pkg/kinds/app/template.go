@@ -15,10 +15,6 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/podtemplate"
 )
 
-// templateDigestAnnotation has a digest of the Pod template without its operator fields. A Pod of the newest template
-// has the same value as the template of the Deployment.
-const templateDigestAnnotation = "windlass.dev/template-digest"
-
 // desiredTemplate returns the Pod template of an App without the digests: the generated template with spec.podTemplate
 // merged into it. An error says what is wrong with spec.podTemplate.
 func desiredTemplate(app *v1alpha1.App) (*corev1.PodTemplateSpec, error) {
@@ -42,7 +38,7 @@ func setDigests(app *v1alpha1.App, template *corev1.PodTemplateSpec, used conten
 	if app.Spec.PodTemplate != nil || ptr.Deref(app.Spec.Shutdown, v1alpha1.AppShutdown{}) != (v1alpha1.AppShutdown{}) {
 		podtemplate.SetOverrides(template, app.Spec.PodTemplate, app.Spec.Shutdown)
 	}
-	metav1.SetMetaDataAnnotation(&template.ObjectMeta, templateDigestAnnotation, digestOfTemplate(template))
+	metav1.SetMetaDataAnnotation(&template.ObjectMeta, TemplateDigestAnnotation, digestOfTemplate(template))
 }
 
 // setOperatorFields sets the operator fields of a Pod template: the fields for which the operator chooses the default.
@@ -73,7 +69,7 @@ func setOperatorFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
 // spec.podTemplate. It also removes labels that spec.podTemplate has added.
 var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) {
 	template.Labels = nil
-	delete(template.Annotations, templateDigestAnnotation)
+	delete(template.Annotations, TemplateDigestAnnotation)
 	template.Spec.AutomountServiceAccountToken, template.Spec.EnableServiceLinks = nil, nil
 	template.Spec.TerminationGracePeriodSeconds = nil
 	if c := pods.Container(template, containerName); c != nil {
@@ -81,7 +77,7 @@ var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) 
 	}
 }
 
-// digestOfTemplate returns the value of templateDigestAnnotation for a template.
+// digestOfTemplate returns the value of TemplateDigestAnnotation for a template.
 func digestOfTemplate(template *corev1.PodTemplateSpec) string {
 	return digestOfJSON(operatorFields.Without(template))
 }
@@ -92,21 +88,23 @@ func digestOfTemplate(template *corev1.PodTemplateSpec) string {
 // operator fields, so that drift is corrected.
 func keepTemplate(app *v1alpha1.App, desired, live *appsv1.Deployment) {
 	last, known := pods.LastTemplate(live)
-	if !known || last.Annotations[templateDigestAnnotation] != digestOfTemplate(last) ||
+	if !known || last.Annotations[TemplateDigestAnnotation] != digestOfTemplate(last) ||
 		!labels.SelectorFromSet(podSelectorOf(app)).Matches(labels.Set(last.Labels)) {
 		return
 	}
 	operatorFields.Keep(&desired.Spec.Template, last)
 }
 
-// holdTemplate replaces the Pod template of a desired Deployment by the template of a hold. It copies inputsAnnotation
-// and the strategy, which belongs to the volumes of the template, from the live Deployment. Other fields, such as the
-// number of replicas, still change.
+// holdTemplate replaces the Pod template of a desired Deployment by the template of a hold. It copies the annotations
+// and the strategy that belong to the template from the live Deployment. Other fields, such as the number of replicas,
+// still change.
 func holdTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplateSpec) {
 	desired.Spec.Template, desired.Spec.Strategy = *template, *live.Spec.Strategy.DeepCopy()
-	delete(desired.Annotations, inputsAnnotation)
-	if used, found := live.Annotations[inputsAnnotation]; found {
-		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, inputsAnnotation, used)
+	for _, annotation := range []string{inputsAnnotation, SpecAnnotation} {
+		delete(desired.Annotations, annotation)
+		if value, found := live.Annotations[annotation]; found {
+			metav1.SetMetaDataAnnotation(&desired.ObjectMeta, annotation, value)
+		}
 	}
 }
 
@@ -116,10 +114,10 @@ func holdTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplate
 func hasTemplateDrift(appliedDigest string, desired, live *appsv1.Deployment) bool {
 	want, have := &desired.Spec.Template, &live.Spec.Template
 	wantContainer, haveContainer := pods.Container(want, containerName), pods.Container(have, containerName)
-	if appliedDigest == "" || want.Annotations[templateDigestAnnotation] != appliedDigest ||
+	if appliedDigest == "" || want.Annotations[TemplateDigestAnnotation] != appliedDigest ||
 		wantContainer == nil || haveContainer == nil {
 		return false
 	}
-	return have.Annotations[templateDigestAnnotation] != appliedDigest || haveContainer.Image != wantContainer.Image ||
+	return have.Annotations[TemplateDigestAnnotation] != appliedDigest || haveContainer.Image != wantContainer.Image ||
 		!slices.Equal(haveContainer.Command, wantContainer.Command) || !slices.Equal(haveContainer.Args, wantContainer.Args)
 }

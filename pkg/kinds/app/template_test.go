@@ -28,10 +28,10 @@ func byPreviousVersion(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
 
 // keepPreviousFields removes the operator fields that the version of byPreviousVersion did not set.
 func keepPreviousFields(app *v1alpha1.App, template *corev1.PodTemplateSpec) {
-	digest := template.Annotations[templateDigestAnnotation]
+	digest := template.Annotations[TemplateDigestAnnotation]
 	operatorFields(template)
 	template.Labels = podSelectorOf(app)
-	template.Annotations[templateDigestAnnotation] = digest
+	template.Annotations[TemplateDigestAnnotation] = digest
 }
 
 // recorded returns a Deployment with its record, as the operator stores it.
@@ -94,7 +94,7 @@ func TestKeepTemplate(t *testing.T) {
 		"a template of this version is corrected even if the record is forged": {live: byThisVersion,
 			drift: func(d *appsv1.Deployment) {
 				d.Annotations[children.RecordAnnotation] = strings.ReplaceAll(d.Annotations[children.RecordAnnotation],
-					d.Spec.Template.Annotations[templateDigestAnnotation], strings.Repeat("x", 100))
+					d.Spec.Template.Annotations[TemplateDigestAnnotation], strings.Repeat("x", 100))
 			}},
 		"a template of this version gets the labels of the Platform with each change": {live: byThisVersion,
 			change: func(app *v1alpha1.App) {
