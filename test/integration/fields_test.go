@@ -16,10 +16,10 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestRevertedFieldChangeLeavesNoTrace makes half of the changes of mutable fields (see framework.Half), and reverts a
-// change if the API server allows it. After the change, the children must equal the children of an object that was
-// created with the changed spec. After the revert, the children must equal the children of an object that was never
-// changed.
+// TestRevertedFieldChangeLeavesNoTrace makes a quarter of the changes of mutable fields (see framework.Quarter), and
+// reverts a change if the API server allows it. After the change, the children must equal the children of an object
+// that was created with the changed spec. After the revert, the children must equal the children of an object that was
+// never changed.
 func TestRevertedFieldChangeLeavesNoTrace(t *testing.T) {
 	forAll(t, func(t *testing.T, o owner) { o.changeAndRevertFields(t) })
 }
@@ -41,11 +41,11 @@ func (k *kindOf[S]) changeAndRevertFields(t *testing.T) {
 			all = append(all, change{field, function})
 		}
 	}
-	half, err := framework.Half(all)
+	quarter, err := framework.Quarter(all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range half {
+	for _, c := range quarter {
 		t.Run(c.field, func(t *testing.T) {
 			t.Parallel()
 			changed := k.everything()

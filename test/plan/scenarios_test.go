@@ -128,10 +128,10 @@ func createConnections(t *testing.T, namespace string) {
 	}
 }
 
-// scenarios returns the scenarios of all kinds: half of the changes of a single field, and all others.
+// scenarios returns the scenarios of all kinds: a quarter of the changes of a single field, and all others.
 func scenarios(t *testing.T) []scenario {
 	t.Helper()
-	single, err := framework.Half(slices.Concat(apps.fieldScenarios(), databases.fieldScenarios(),
+	single, err := framework.Quarter(slices.Concat(apps.fieldScenarios(), databases.fieldScenarios(),
 		externalDatabases.fieldScenarios(), platforms.fieldScenarios(), transitions()))
 	if err != nil {
 		t.Fatal(err)
