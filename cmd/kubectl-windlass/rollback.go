@@ -51,9 +51,12 @@ func (i inspector) rollBack(ctx context.Context, args []string, to int64) error 
 	if err != nil {
 		return err
 	}
-	obj, ok := found[0].Object.(*unstructured.Unstructured)
-	if !ok || len(found) != 1 || obj.GetKind() != "App" {
+	if len(found) != 1 || found[0].Mapping.GroupVersionKind.Kind != "App" {
 		return errors.New("only an App can be rolled back: name one App")
+	}
+	obj, ok := found[0].Object.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("decoding App %s: it has the type %T", found[0].Name, found[0].Object)
 	}
 	if owner := metav1.GetControllerOfNoCopy(obj); owner != nil {
 		return fmt.Errorf("%s %s owns App %s, and would revert the rollback: change the spec of %s %s instead",

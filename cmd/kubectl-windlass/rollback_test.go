@@ -178,6 +178,9 @@ func TestRollback(t *testing.T) {
 			objects: releases("web:3", "d3", one, two, three), args: "app/web", denied: "replicasets",
 			errors: "error: listing the ReplicaSets of Deployment web: replicasets.apps is forbidden: <nil>\n",
 		},
+		"a kind without a name": {
+			objects: []string{ready}, args: "app", errors: "error: resource(s) were provided, but no name was specified\n",
+		},
 		"a Database cannot be rolled back": {
 			objects: []string{failed}, args: "database/db", errors: "error: only an App can be rolled back: name one App\n",
 		},
