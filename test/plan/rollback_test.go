@@ -3,18 +3,23 @@
 package plan
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/framework"
 )
 
-// TestRollbackRestoresSpecOfRelease makes three releases, of which the last one never gets Pods, and rolls back twice.
+// TestRollbackRestoresSpecOfRelease makes three releases, and rolls back four times. The last release waits for a
+// missing Secret. For the last rollback, the App is paused.
 func TestRollbackRestoresSpecOfRelease(t *testing.T) {
 	t.Parallel()
 	namespace := shared.NewNamespace(t)
@@ -55,4 +60,19 @@ func TestRollbackRestoresSpecOfRelease(t *testing.T) {
 			t.Errorf("the spec after the rollback (-want +got):\n%s", diff)
 		}
 	}
+
+	windlass(t, shared.Kubeconfig(), "", "pause", "app/web", "-n", namespace)
+	paused := windlass(t, shared.Kubeconfig(), "", "rollback", "app/web", "-n", namespace)
+	_, advice, _ := strings.Cut(paused.errors, "`kubectl windlass ")
+	advice, _, advised := strings.Cut(advice, "`")
+	if !advised || paused.code != 0 {
+		t.Fatalf("the rollback of the paused App: %v", paused)
+	}
+	if got := windlass(t, shared.Kubeconfig(), "", strings.Fields(advice)...); got.code != 0 {
+		t.Fatalf("%s: %v", advice, got)
+	}
+	framework.Eventually(t, "the Deployment to have the previous image", func(ctx context.Context) (bool, error) {
+		d, err := shared.Kube.AppsV1().Deployments(namespace).Get(ctx, "web", metav1.GetOptions{})
+		return err == nil && d.Spec.Template.Spec.Containers[0].Image == first.Spec.Image, err
+	})
 }
