@@ -98,12 +98,12 @@ func TestReconcileDeletesChildrenOfRemovedAppFields(t *testing.T) {
 		shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) {
 			app.Spec = framework.EverythingOfApp()
 			if !wanted {
-				app.Spec = v1alpha1.AppSpec{Image: "shop:1"}
+				app.Spec = v1alpha1.AppSpec{Image: "shop:1", Ports: []v1alpha1.AppPort{}}
 			}
 		})
 		shared.AppIn(t, namespace, "shop", v1alpha1.AppReady)
 		for _, resource := range apps.children {
-			always := resource.Resource == "deployments" || resource.Resource == "services"
+			always := resource.Resource == "deployments"
 			framework.Eventually(t, resource.Resource+" to match the App", func(context.Context) (bool, error) {
 				return (resource.get(t, client, namespace) != nil) == (wanted || always), nil
 			})
