@@ -31,8 +31,8 @@ SEED ?= 1
 PLAN ?=
 # RACE enables the race detector for the plans. Without the race detector, the plans take a third of the time.
 RACE ?= -race
-# CHANGES is a number that selects the quarter of the changes of fields that `make test-integration` makes. `make fuzz`
-# makes all changes.
+# CHANGES is a number that selects the quarter of the long tests that `make test` runs: of those with a cluster of their
+# own, and of the changes of fields. `make test-all` runs all of them.
 CHANGES ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)
 # SUITE is the directory below test of `make test-one`, and RUN the regular expression that selects its tests.
 SUITE ?= integration
@@ -101,6 +101,10 @@ clean: cluster-down ## Stop the local cluster, and remove everything that was bu
 .PHONY: test
 test: prerequisites postgresql verify lint test-unit test-integration test-neighbours test-faults ## Run all checks and tests; needs only Go, git, make and gcc.
 
+.PHONY: test-all
+test-all: ## Run all tests of `make test`, and not only a quarter of the long ones.
+	@$(MAKE) test CHANGES=
+
 .PHONY: prerequisites
 prerequisites:
 	@hack/prerequisites.sh
@@ -139,7 +143,7 @@ test-integration: postgresql build example bin/kubernetes bin/gotestsum bin/prom
 
 .PHONY: test-neighbours
 test-neighbours: postgresql build bin/kubernetes bin/gotestsum ## Run GitOps tools, policies, autoscalers, a drain and a restore beside the operator.
-	@$(STEP) "neighbours" $(PIPE) 'cd test/neighbours && $(CURDIR)/bin/gotestsum --format standard-verbose -- \
+	@$(STEP) "neighbours" $(PIPE) 'cd test/neighbours && CHANGES=$(CHANGES) $(CURDIR)/bin/gotestsum --format standard-verbose -- \
 		-race -vet=off -count=1 -parallel 8 -tags integration -timeout $(INTEGRATION_TIMEOUT) ./... $(hide_steps)'
 
 .PHONY: test-one

@@ -74,8 +74,10 @@ func startFrom(dir, root string) (*Installation, error) {
 }
 
 // Own returns an installation for one test. The test may break the cluster. The cluster is closed when the test ends.
+// The start of a cluster takes as much CPU time as most tests, so Own calls InQuarter.
 func Own(t *testing.T) *Installation {
 	t.Helper()
+	InQuarter(t)
 	p, err := Start(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

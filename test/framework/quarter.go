@@ -2,29 +2,55 @@ package framework
 
 import (
 	"fmt"
+	"hash/fnv"
 	"os"
 	"strconv"
+	"testing"
 )
 
-// quarters is the number of test runs that cover all items of Quarter.
+// quarters is the number of test runs that cover everything of which one run makes a quarter. The number in the
+// environment variable CHANGES selects the quarter. `make test` sets CHANGES to the number of commits, so that the tests
+// of four successive commits cover everything. Without CHANGES, as in `make test-all`, a run covers everything.
 const quarters = 4
 
-// Quarter returns every fourth item, beginning with one of the first four items. The number in the environment variable
-// CHANGES selects this item. Without CHANGES, Quarter returns all items. `make test` sets CHANGES to the number of
-// commits, so that the tests of four successive commits cover all items.
-func Quarter[T any](items []T) (quarter []T, err error) {
+// inQuarter reports whether this run includes the item with a number.
+func inQuarter(item uint64) (bool, error) {
 	changes := os.Getenv("CHANGES")
 	if changes == "" {
-		return items, nil
+		return true, nil
 	}
 	number, err := strconv.ParseUint(changes, 10, 32)
 	if err != nil {
-		return nil, fmt.Errorf("the environment variable CHANGES must be a number: %w", err)
+		return false, fmt.Errorf("the environment variable CHANGES must be a number: %w", err)
 	}
+	return item%quarters == number%quarters, nil
+}
+
+// Quarter returns every fourth item, beginning with one of the first four items, or all items: see quarters.
+func Quarter[T any](items []T) (quarter []T, err error) {
 	for i, item := range items {
-		if uint64(i)%quarters == number%quarters {
+		included, err := inQuarter(uint64(i))
+		if err != nil {
+			return nil, err
+		}
+		if included {
 			quarter = append(quarter, item)
 		}
 	}
 	return quarter, nil
+}
+
+// InQuarter skips the test unless it belongs to the quarter of the tests that this run includes: see quarters. The name
+// of the test decides.
+func InQuarter(t *testing.T) {
+	t.Helper()
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(t.Name())) // never fails
+	included, err := inQuarter(name.Sum64())
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case !included:
+		t.Skip("make test runs this test in one of four successive commits, and make test-all in each")
+	}
 }

@@ -122,6 +122,7 @@ func TestExternalDatabaseRecoversFromEveryConnectionCut(t *testing.T) {
 				seen[what]++
 				for _, cut := range []postgres.Cut{postgres.BeforeStatement, postgres.AfterStatement} {
 					t.Run(fmt.Sprintf("%s %s %d", cut, what, n), func(t *testing.T) {
+						framework.InQuarter(t)
 						t.Parallel()
 						got, _ := s.run(t, what, n, cut)
 						if diff := cmp.Diff(want, got); diff != "" {

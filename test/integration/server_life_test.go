@@ -251,16 +251,28 @@ func (s *server) exec(t *testing.T, sql string) {
 // first start, before some of them in a later start, and within initdb.
 func TestServerStartsAfterInterruptedStart(t *testing.T) {
 	t.Parallel()
+	quarter, err := framework.Quarter([]struct {
+		program string
+		n       int
+		fresh   bool
+	}{
+		{"postgres", 1, true},
+		{"psql", 1, true},
+		{"psql", 2, true},
+		{"psql", 3, true},
+		{"postgres", 2, true},
+		{"psql", 2, false},
+		{"postgres", 2, false},
+		{"initdb", 1, true},
+		{"mv", 1, true},
+		{"sync", 1, true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := newServer(t, nil)
-	s.interrupt(t, "postgres", 1, true)
-	s.interrupt(t, "psql", 1, true)
-	s.interrupt(t, "psql", 2, true)
-	s.interrupt(t, "psql", 3, true)
-	s.interrupt(t, "postgres", 2, true)
-	s.interrupt(t, "psql", 2, false)
-	s.interrupt(t, "postgres", 2, false)
-	for _, program := range []string{"initdb", "mv", "sync"} {
-		s.interrupt(t, program, 1, true)
+	for _, c := range quarter {
+		s.interrupt(t, c.program, c.n, c.fresh)
 	}
 
 	s.clear(t)
