@@ -26,6 +26,7 @@ func (p *Planner) Apply(ctx context.Context, mapping *meta.RESTMapping, obj *uns
 	}
 	live, err := client.Get(ctx, obj.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
+		removeNulls(modified.Object)
 		_, err = client.Create(ctx, modified, metav1.CreateOptions{
 			FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict,
 		})
@@ -77,6 +78,23 @@ func annotated(obj *unstructured.Unstructured) (*unstructured.Unstructured, erro
 	annotations[corev1.LastAppliedConfigAnnotation] = string(text) + "\n"
 	bare.SetAnnotations(annotations)
 	return bare, nil
+}
+
+// removeNulls removes fields with the value null, as `kubectl apply` does when it creates an object.
+func removeNulls(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			if inner == nil {
+				delete(value, key)
+			}
+			removeNulls(inner)
+		}
+	case []any:
+		for _, item := range value {
+			removeNulls(item)
+		}
+	}
 }
 
 // threeWay returns the patch of `kubectl apply`: it sets the fields of modified, and removes the fields that were
