@@ -9,8 +9,8 @@ import (
 )
 
 // quarters is the number of test runs that cover everything of which one run makes a quarter. The number in the
-// environment variable CHANGES selects the quarter. `make test` sets CHANGES to the number of commits, so that the tests
-// of four successive commits cover everything. Without CHANGES, as in `make test-all`, a run covers everything.
+// environment variable CHANGES selects the quarter. `make test` sets CHANGES to the number of commits, so that the
+// tests of four successive commits cover everything. Without CHANGES, as in `make test-all`, a run covers everything.
 const quarters = 4
 
 // inQuarter reports whether this run includes the item with a number.
@@ -51,6 +51,6 @@ func InQuarter(t *testing.T) {
 	case err != nil:
 		t.Fatal(err)
 	case !included:
-		t.Skip("make test runs this test in one of four successive commits, and make test-all in each")
+		t.Skip("for one of the next three commits, and for make test-all") //nolint:forbidigo // a later run proves it
 	}
 }

@@ -63,13 +63,15 @@ func TestRejectionsOfAppsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 			[]string{"spec.probes.startup: ", "exactly one of httpGet, tcpSocket, grpc and exec"},
 		},
 		"a surge of Recreate": {
-			`"rollout":{"strategy":"Recreate","maxSurge":1}`, []string{"spec.rollout: ", "have no effect with strategy Recreate"},
+			`"rollout":{"strategy":"Recreate","maxSurge":1}`,
+			[]string{"spec.rollout: ", "have no effect with strategy Recreate"},
 		},
 		"a word as maxSurge": {
 			`"rollout":{"maxSurge":"half"}`, []string{"spec.rollout.maxSurge: ", "must be a number, or a percentage"},
 		},
 		"a word as maxUnavailable": {
-			`"rollout":{"maxUnavailable":"half"}`, []string{"spec.rollout.maxUnavailable: ", "must be a number, or a percentage"},
+			`"rollout":{"maxUnavailable":"half"}`,
+			[]string{"spec.rollout.maxUnavailable: ", "must be a number, or a percentage"},
 		},
 		"a traffic policy of a ClusterIP": {
 			`"service":{"externalTrafficPolicy":"Local"}`, []string{"spec.service: ", "needs type NodePort or LoadBalancer"},

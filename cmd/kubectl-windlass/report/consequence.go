@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/plan"
 )
 
@@ -25,14 +26,28 @@ func consequence(w *plan.Write) string {
 	case w.After.GetDeletionTimestamp() != nil && len(w.After.GetFinalizers()) == 0:
 		return "loses its last finalizer, and is deleted"
 	}
+	changed := "is changed"
+	if isAdoption(w) {
+		changed = "is adopted"
+	}
 	switch w.Kind {
 	case "Deployment", "StatefulSet":
-		return rollout(w)
+		if to := rollout(w); to != "" {
+			return strings.TrimPrefix(changed+", and "+to, "is changed, and ")
+		}
+		return changed + ", and its Pods keep running"
 	}
 	if only := finalizers(w); only != "" {
 		return only
 	}
-	return "is changed"
+	return changed
+}
+
+// isAdoption reports whether a write makes an object of somebody else a child.
+func isAdoption(w *plan.Write) bool {
+	_, marked := w.Before.GetAnnotations()[children.AdoptAnnotation]
+	_, still := w.After.GetAnnotations()[children.AdoptAnnotation]
+	return w.Writer != "" && marked && !still
 }
 
 // isDeletion reports whether a write requests a deletion that does not happen at once.
@@ -68,7 +83,7 @@ func running(obj *unstructured.Unstructured) string {
 	return ""
 }
 
-// rollout says what happens to the Pods of a Deployment or StatefulSet.
+// rollout says what happens to the Pods of a Deployment or StatefulSet. It returns "" if all of them keep running.
 func rollout(w *plan.Write) string {
 	get := func(obj *unstructured.Unstructured, path ...string) any {
 		value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, path...)
@@ -92,13 +107,10 @@ func rollout(w *plan.Write) string {
 	default:
 		how = "replaces its Pods in a rolling update"
 	}
-	switch {
-	case scaled != "" && how != "":
+	if scaled != "" && how != "" {
 		return how + ", and " + scaled
-	case scaled != "" || how != "":
-		return scaled + how
 	}
-	return "is changed, and its Pods keep running"
+	return scaled + how
 }
 
 // whichRuns returns ", which runs" and the value of the label app.kubernetes.io/name of the Pod of a StatefulSet. It

@@ -27,8 +27,13 @@ func TestEnsure(t *testing.T) {
 		patch  = "patch deployments port/boat"
 	)
 	taken := func(whose string) string {
-		return "Deployment port/boat already exists and belongs to " + whose + ". Create this Ship under " +
+		text := "Deployment port/boat already exists and belongs to " + whose + ". Create this Ship under " +
 			"another name. If nobody needs the Deployment, delete the Deployment instead."
+		if whose == "nobody" {
+			text += " This Ship can also adopt the Deployment, which replaces the spec or data of the Deployment: set the " +
+				"annotation windlass.dev/adopt=Ship.example.com/boat of the Deployment."
+		}
+		return text
 	}
 	for name, c := range map[string]struct {
 		want   *appsv1.Deployment

@@ -22,6 +22,8 @@ type desiredState[T Object] struct {
 	object T
 	// record is the value of RecordAnnotation.
 	record string
+	// adopts is true if the merge removes AdoptAnnotation.
+	adopts bool
 }
 
 // desiredStateOf returns want with its record. The record lacks the kind, the API version, the status, and the fields
@@ -44,7 +46,7 @@ func (t *Type[T]) desiredStateOf(want T) (desiredState[T], error) {
 		}
 	}
 	record, err := json.Marshal(recorded)
-	return desiredState[T]{want, string(record)}, err
+	return desiredState[T]{object: want, record: string(record)}, err
 }
 
 // withDigests returns a spec in which each field of more than maxRecorded bytes is replaced by its digest.

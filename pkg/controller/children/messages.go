@@ -13,6 +13,11 @@ var (
 		"Create this {owning kind} under another name. If nobody needs the {kind}, delete the {kind} instead.",
 		"Choose another name. If nobody needs the existing object, delete the existing object instead: the operator "+
 			"continues within 30 s.")
+	messageAdoptable = Messages.Declare("NameConflict", "{kind} {object} already exists and belongs to nobody. Create "+
+		"this {owning kind} under another name. If nobody needs the {kind}, delete the {kind} instead. This {owning kind} "+
+		"can also adopt the {kind}, which replaces the spec or data of the {kind}: set the annotation "+
+		"windlass.dev/adopt={owner} of the {kind}.",
+		"As before. Before you set the annotation, read about adoption in [moving.md](moving.md).")
 	messageEarlierOwner = Messages.Declare(reasonTerminating, "Waiting for the deletion of {kind} {name}, which belongs "+
 		"to a previous {owner} of this name.", "Wait for the garbage collector.")
 	messageTerminating = Messages.Declare(reasonTerminating, "{kind} {name} is being deleted. The operator creates "+

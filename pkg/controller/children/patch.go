@@ -195,6 +195,9 @@ func (w desiredState[T]) previousState(live T, desired, observed map[string]any,
 	if err := json.Unmarshal([]byte(live.GetAnnotations()[RecordAnnotation]), &previous); err != nil || previous == nil {
 		previous = map[string]any{}
 	}
+	if w.adopts {
+		_ = unstructured.SetNestedField(previous, "", "metadata", "annotations", AdoptAnnotation)
+	}
 	w.restoreDigests(previous, desired, observed)
 	removeValues(previous, desired, observed)
 	if m == mergeFields {

@@ -41,6 +41,10 @@ type Type[T Object] struct {
 	// Keep, if it is set, copies the values that the child must not lose, such as a generated password,
 	// from live into want. want is a copy of the desired state.
 	Keep func(want, live T)
+	// Adopt, if it is set, is called before the child is adopted: see AdoptAnnotation. It may change want, or return an
+	// error to prevent the adoption. Keep was called before. try sends the adoption as a dry run, with want as the desired
+	// state, and returns the response of the API server.
+	Adopt func(want, live T, try func(want T) (T, error)) error
 	// Before, if it is set, is called before a live child is changed. If it returns an error, the child is not
 	// changed. The change takes effect only on the version of the child that Before has seen.
 	Before func(ctx context.Context, live T) error
@@ -98,28 +102,6 @@ func (t *Type[T]) Update(ctx context.Context, owner Owner, want T) (T, error) {
 	return t.update(ctx, owner, want, live)
 }
 
-// Prune deletes a child that is no longer desired. It ignores an object that owner does not own.
-func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
-	live, err := t.cached(ctx, owner.GetNamespace(), name)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading %s %s/%s from the cache: %w", t.Kind, owner.GetNamespace(), name, err)
-	}
-	return t.prune(ctx, owner, live)
-}
-
-// PruneLive is Prune for a child that must be deleted even if the cache lacks it. It reads the child from
-// the API server.
-func (t *Type[T]) PruneLive(ctx context.Context, owner Owner, name string) error {
-	live, found, err := t.Live(ctx, owner, name)
-	if err != nil || !found {
-		return err
-	}
-	return t.prune(ctx, owner, live)
-}
-
 // Live reads a child from the API server, for decisions that an outdated cache must not make. It
 // returns ErrDeletionNotObserved for a 404 while the cache has the child.
 func (t *Type[T]) Live(ctx context.Context, owner Owner, name string) (live T, found bool, err error) {
@@ -140,29 +122,6 @@ func (t *Type[T]) awaitDeletion(owner Owner, namespace, name string) error {
 	if err == nil && t.owns(owner, known) && !t.IsRemoved(owner, known) {
 		return controller.ErrDeletionNotObserved
 	}
-	return nil
-}
-
-func (t *Type[T]) prune(ctx context.Context, owner Owner, live T) error {
-	return t.delete(ctx, owner, live, *metav1.NewPreconditionDeleteOptions(string(live.GetUID())))
-}
-
-func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.DeleteOptions) error {
-	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil || t.IsRemoved(owner, live) {
-		return nil
-	}
-	if err := owner.confirm(ctx); err != nil {
-		return err
-	}
-	t.Tracker.Sends(owner.key())
-	err := t.Client(live.GetNamespace()).Delete(ctx, live.GetName(), how)
-	if apierrors.IsNotFound(err) {
-		return t.awaitDeletion(owner, live.GetNamespace(), live.GetName())
-	}
-	if err != nil {
-		return fmt.Errorf("deleting %s: %w", t.describe(live), err)
-	}
-	t.Tracker.Deleted(owner.key(), t.describe(live), live.GetUID())
 	return nil
 }
 
@@ -205,8 +164,9 @@ func (t *Type[T]) claim(ctx context.Context, owner Owner, want T) (T, error) {
 }
 
 func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, error) {
-	if !t.owns(owner, live) {
-		return live, owner.Taken(t.Kind, live)
+	adopted := !t.owns(owner, live)
+	if adopted && !owner.mayAdopt(live) {
+		return live, t.taken(owner, live)
 	}
 	if live.GetDeletionTimestamp() != nil {
 		return live, terminating(t.Kind, live)
@@ -219,6 +179,9 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	want, live = withoutFixedData(want, live)
 	if t.Keep != nil {
 		t.Keep(want, live)
+	}
+	if adopted {
+		return t.adopt(ctx, owner, want, live)
 	}
 	w, err := t.desiredStateOf(want)
 	if err != nil {

@@ -56,7 +56,9 @@ func ownedBy(c kinds.Cluster, before *beforeRollout, volumes *volumeClaims) []ch
 		&children.Declaration[*scope, *policyv1.PodDisruptionBudget]{
 			Resource: c.PodDisruptionBudgets(),
 			When:     when(needsBudget),
-			Desired:  by(desiredDisruptionBudget),
+			Desired: func(p *scope) *policyv1.PodDisruptionBudget {
+				return desiredDisruptionBudget(p.app, p.podSelector())
+			},
 		},
 		children.Step[*scope]{Name: "sizes", Needs: []string{nameClaims}, Apply: reportSizes},
 	}
@@ -93,7 +95,9 @@ func deploymentOf(c kinds.Cluster) *children.Declaration[*scope, *appsv1.Deploym
 			}
 		},
 		Keep: func(p *scope, desired, live *appsv1.Deployment) {
+			keepSelector(desired, live)
 			keepTemplate(p.app, desired, live)
+			keepAdoptedTemplate(desired, live)
 			if hasTemplateDrift(p.app.Status.TemplateDigest, desired, live) {
 				p.applied.drifted = desired
 			}
@@ -108,6 +112,7 @@ func deploymentOf(c kinds.Cluster) *children.Declaration[*scope, *appsv1.Deploym
 				desired.Spec.Replicas = ptr.To(initialReplicas(p.app))
 			}
 		},
+		Adopt:   adoptDeployment,
 		Applied: func(p *scope, live *appsv1.Deployment) { p.applied.deployment = live },
 		Yielded: [][]string{{"spec", "replicas"}, pods.RestartedAt}, // to the autoscaler and to kubectl
 	}

@@ -28,7 +28,7 @@ func selectorOf(app *v1alpha1.App) map[string]string {
 }
 
 // podSelectorOf returns the labels by which the Service and the PodDisruptionBudget select the Pods of an App. Unlike
-// the labels of selectorOf, they do not match Pods of Helm charts.
+// the labels of selectorOf, they do not match Pods of Helm charts. For an adopted Deployment, see scope.podSelector.
 func podSelectorOf(app *v1alpha1.App) map[string]string {
 	selector := selectorOf(app)
 	selector[appLabel] = app.Name
@@ -121,12 +121,13 @@ func connectionSecret(app *v1alpha1.App) string { return credentials.Name(app.Sp
 // nothing or block every drain.
 func needsBudget(app *v1alpha1.App) bool { return minReplicas(app) > 1 }
 
-func desiredDisruptionBudget(app *v1alpha1.App) *policyv1.PodDisruptionBudget {
+// desiredDisruptionBudget returns the PodDisruptionBudget, which selects the Pods with the labels of selector.
+func desiredDisruptionBudget(app *v1alpha1.App, selector map[string]string) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metaOf(app),
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: ptr.To(intstr.FromInt32(1)),
-			Selector:       &metav1.LabelSelector{MatchLabels: podSelectorOf(app)},
+			Selector:       &metav1.LabelSelector{MatchLabels: selector},
 			// A Pod that is not ready serves no requests and may be evicted. The Pods of an App that crashes therefore block no
 			// drain.
 			UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),

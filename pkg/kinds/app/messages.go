@@ -47,6 +47,12 @@ var (
 	messageVolumeDeleted = Messages.Declare("VolumeDeleted", "PersistentVolumeClaim {claim} is being deleted. When "+
 		"the Pods of the App end, its data is lost, and an empty volume replaces the volume. Copy the data now. While the "+
 		"claim is being deleted, the operator does not change the Deployment.", "Copy the data now. Then delete the Pods.")
+	messageSelector = Messages.Declare("CannotBeAdopted", "Deployment {deployment} cannot be adopted, because it selects "+
+		"its Pods by matchExpressions, which a Service cannot have. Create this App under another name.",
+		"Create the App under another name.")
+	messageServiceWaits = Messages.Declare("WaitingToAdopt", "Service {service} is adopted when Deployment {deployment} "+
+		"is available, so that no request is lost.",
+		"Wait. If the Deployment does not become available, read its Pods' logs.")
 	messageReverted = Messages.Declare("TemplateReverted",
 		"Another client changed the Pod template of Deployment {deployment}, for example with `kubectl rollout "+
 			"undo`. The operator reverted this change. To roll back, apply the previous manifest of App {app}.",

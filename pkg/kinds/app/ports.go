@@ -71,8 +71,9 @@ func containerPorts(app *v1alpha1.App) (ports []corev1.ContainerPort) {
 // hasService reports whether the App has a Service.
 func hasService(app *v1alpha1.App) bool { return len(portsOf(app)) > 0 }
 
-func desiredService(app *v1alpha1.App) *corev1.Service {
-	service := &corev1.Service{ObjectMeta: metaOf(app), Spec: corev1.ServiceSpec{Selector: podSelectorOf(app)}}
+// desiredService returns the Service, which selects the Pods with the labels of selector.
+func desiredService(app *v1alpha1.App, selector map[string]string) *corev1.Service {
+	service := &corev1.Service{ObjectMeta: metaOf(app), Spec: corev1.ServiceSpec{Selector: selector}}
 	for _, p := range portsOf(app) {
 		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
 			Name: p.Name, Port: p.ServicePort, TargetPort: intstr.FromString(p.Name), Protocol: p.Protocol,

@@ -58,7 +58,7 @@ func TestServicePortsLeadToPortsOfContainer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			app := example(c.change)
 			controllertest.Equal(t, "ports of the container", c.container, desiredPod(app).Containers[0].Ports)
-			controllertest.Equal(t, "ports of the Service", c.service, desiredService(app).Spec.Ports)
+			controllertest.Equal(t, "ports of the Service", c.service, desiredService(app, nil).Spec.Ports)
 		})
 	}
 }

@@ -36,6 +36,8 @@ type scope struct {
 	hold *hold
 	// sizes has an error for each claim whose volume cannot have its desired size. volumeClaims adds them.
 	sizes []error
+	// adopted is the Deployment before this reconcile adopted it, or nil.
+	adopted *appsv1.Deployment
 	// applied has the results of applying the children.
 	applied applied
 	// requeueAfter is positive if time alone can change the status. finish sets it.
@@ -51,7 +53,7 @@ func newScope(app *v1alpha1.App, owner children.Owner) *scope {
 // must not change and the App has no Deployment, prepare returns the hold as its error, so that no child is applied. In
 // this case, prepare itself calls settle, which is otherwise a child.
 func (r *reconciler) prepare(ctx context.Context, p *scope) (err error) {
-	setAddress(p.app)
+	p.app.Status.URL = urlOf(p.app)
 	if p.observed, err = r.observe(ctx, p); err != nil {
 		return err
 	}
@@ -77,6 +79,7 @@ func (r *reconciler) prepare(ctx context.Context, p *scope) (err error) {
 
 // finish sets the status, and returns the result of the reconcile. err is the error of prepare, or of children.
 func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
+	setSelector(p)
 	err = r.setStatus(p, err)
 	return controller.Result{RequeueAfter: p.requeueAfter}, err
 }

@@ -20,7 +20,10 @@ func serviceOf(c kinds.Cluster) children.Child[*scope] {
 		Resource: c.Services(),
 		When:     when(hasService),
 		Hold:     func(p *scope) bool { return p.hold != nil && !hasService(p.app) },
-		Desired:  by(desiredService),
+		Desired:  func(p *scope) *corev1.Service { return desiredService(p.app, p.podSelector()) },
+		Adopt: func(p *scope, desired, live *corev1.Service, _ func(*corev1.Service) (*corev1.Service, error)) error {
+			return adoptService(p, desired, live)
+		},
 		Keep: func(p *scope, desired, live *corev1.Service) {
 			if d := p.observed.deployment; d != nil {
 				keepTargets(p.app, d, p.hold != nil, desired, live)
@@ -44,7 +47,6 @@ func keepTargets(app *v1alpha1.App, d *appsv1.Deployment, isHeld bool, desired, 
 	if container == nil {
 		return
 	}
-	isRolledOut := d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == d.Status.Replicas
 	for i, p := range portsOf(app) {
 		number := intstr.FromInt32(p.Port)
 		hasName := slices.ContainsFunc(container.Ports, func(is corev1.ContainerPort) bool {
@@ -60,7 +62,7 @@ func keepTargets(app *v1alpha1.App, d *appsv1.Deployment, isHeld bool, desired, 
 			return is.Port == p.ServicePort && is.Protocol == p.Protocol
 		})
 		switch {
-		case hasNumber && (!hasName || leadsToNumber && !isRolledOut):
+		case hasNumber && (!hasName || leadsToNumber && !isRolledOut(d)):
 			desired.Spec.Ports[i].TargetPort = number
 		case !hasNumber && !hasName && isHeld && before >= 0:
 			desired.Spec.Ports[i].TargetPort = live.Spec.Ports[before].TargetPort

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -8,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -18,10 +18,13 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// setAddress sets the URL and the selector of the Pods.
-func setAddress(app *v1alpha1.App) {
-	app.Status.URL = urlOf(app)
-	app.Status.Selector = labels.SelectorFromSet(selectorOf(app)).String()
+// setSelector sets the selector of the Pods, for autoscalers.
+func setSelector(p *scope) {
+	selector := &metav1.LabelSelector{MatchLabels: selectorOf(p.app)}
+	if d := cmp.Or(p.applied.deployment, p.observed.deployment); d != nil && d.Spec.Selector != nil {
+		selector = d.Spec.Selector
+	}
+	p.app.Status.Selector = metav1.FormatLabelSelector(selector)
 }
 
 // recordEvents emits a warning for each change by another client that the operator has reverted (the Pod template) or

@@ -88,8 +88,9 @@ func digestOfTemplate(template *corev1.PodTemplateSpec) string {
 // operator fields, so that drift is corrected.
 func keepTemplate(app *v1alpha1.App, desired, live *appsv1.Deployment) {
 	last, known := pods.LastTemplate(live)
-	if !known || last.Annotations[TemplateDigestAnnotation] != digestOfTemplate(last) ||
-		!labels.SelectorFromSet(podSelectorOf(app)).Matches(labels.Set(last.Labels)) {
+	selector, err := metav1.LabelSelectorAsSelector(live.Spec.Selector)
+	if !known || last.Annotations[TemplateDigestAnnotation] != digestOfTemplate(last) || err != nil ||
+		!selector.Matches(labels.Set(last.Labels)) || last.Labels[appLabel] != app.Name {
 		return
 	}
 	operatorFields.Keep(&desired.Spec.Template, last)

@@ -147,6 +147,12 @@ func foreign(child controller.Object) {
 	child.SetAnnotations(nil)
 }
 
+// adoptable changes a child into an object of a user that lets the Platform shop adopt it.
+func adoptable(child controller.Object) {
+	foreign(child)
+	child.SetAnnotations(map[string]string{"windlass.dev/adopt": "Platform/shop"})
+}
+
 // setPhase sets the phase of a child.
 func setPhase(child controller.Object, phase string) {
 	switch child := child.(type) {

@@ -171,6 +171,13 @@ func TestReconcilePlatform(t *testing.T) {
 			phase: v1alpha1.PlatformFailed, ready: "Ready=False NameConflict: component web: App shops/shop-web " +
 				"already exists and belongs to nobody",
 		},
+		"an object of a user that names the Platform in its annotation is adopted": {
+			spec:     spec{app("web")},
+			children: []child{{app("web"), adoptable}},
+			writes:   []string{"patch apps shops/shop-web", updateStatus},
+			status:   status{reported("web", "App", v1alpha1.Managed, "Pending", "Unavailable")},
+			phase:    v1alpha1.PlatformDeploying, ready: "Ready=False",
+		},
 		"a component whose kind has changed waits for the deletion of its previous child": {
 			spec:     spec{app("web", "db"), externalDatabase("db")},
 			children: []child{{database("db"), ready}, {app("web", "db"), ready}},
