@@ -24,7 +24,7 @@ const ConfigOfEverything = "shop-9559317e37d321db"
 // CreateReferences creates the objects that an App with this spec needs.
 func EverythingOfApp() v1alpha1.AppSpec {
 	spec := v1alpha1.AppSpec{
-		Image: "shop:1", Replicas: ptr.To[int32](3),
+		Image: "shop:1", ContainerName: "shop", Replicas: ptr.To[int32](3),
 		Command: []string{"/shop"}, Args: []string{"--listen=:9000"},
 		Env: []corev1.EnvVar{
 			{Name: "LEVEL", Value: "info"},
@@ -66,7 +66,7 @@ func EverythingOfApp() v1alpha1.AppSpec {
 			Metadata: cnatv1.PodTemplateMetadata{
 				Labels: map[string]string{"team": "shop"}, Annotations: map[string]string{"example.com/scrape": "true"},
 			},
-			Spec: &runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"app","workingDir":"/shop"}],` +
+			Spec: &runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"shop","workingDir":"/shop"}],` +
 				`"tolerations":[{"key":"batch","operator":"Exists"}]}`)},
 		},
 		BeforeRollout: &v1alpha1.AppBeforeRollout{

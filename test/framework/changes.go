@@ -1,13 +1,16 @@
 package framework
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -104,6 +107,10 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 		},
 		func(s *v1alpha1.AppSpec) { s.Resources, s.Autoscaling = corev1.ResourceRequirements{}, nil },
 	},
+	"containerName": {
+		func(s *v1alpha1.AppSpec) { renameContainer(s, "else") },
+		func(s *v1alpha1.AppSpec) { renameContainer(s, "") },
+	},
 	"probe": {func(s *v1alpha1.AppSpec) {
 		if s.Probes != nil {
 			s.Probes.Readiness, s.Probe = nil, &v1alpha1.AppProbe{Path: "/else"}
@@ -138,7 +145,8 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 	"podTemplate": {
 		func(s *v1alpha1.AppSpec) {
 			s.PodTemplate.Metadata = cnatv1.PodTemplateMetadata{}
-			s.PodTemplate.Spec.Raw = []byte(`{"containers":[{"name":"app","readinessProbe":{"periodSeconds":3}},` +
+			s.PodTemplate.Spec.Raw = []byte(`{"containers":[{"name":"` + cmp.Or(s.ContainerName, "app") +
+				`","readinessProbe":{"periodSeconds":3}},` +
 				`{"name":"proxy","image":"proxy:1"}],"securityContext":{"runAsUser":1000},"hostname":null}`)
 		},
 		func(s *v1alpha1.AppSpec) { s.PodTemplate.Spec = nil },
@@ -148,6 +156,16 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 		func(s *v1alpha1.AppSpec) { s.BeforeRollout = &v1alpha1.AppBeforeRollout{Args: []string{"--fast"}} },
 		func(s *v1alpha1.AppSpec) { s.BeforeRollout = nil },
 	},
+}
+
+// renameContainer changes containerName, and the name of this container in podTemplate.
+func renameContainer(s *v1alpha1.AppSpec, name string) {
+	if s.PodTemplate != nil && s.PodTemplate.Spec != nil {
+		was, is := cmp.Or(s.ContainerName, "app"), cmp.Or(name, "app")
+		text := strings.ReplaceAll(string(s.PodTemplate.Spec.Raw), `{"name":"`+was+`"`, `{"name":"`+is+`"`)
+		s.PodTemplate.Spec = &runtime.RawExtension{Raw: []byte(text)}
+	}
+	s.ContainerName = name
 }
 
 // ChangesOfDatabase maps the JSON name of each mutable field to changes of the spec that EverythingOfDatabase returns.

@@ -114,12 +114,15 @@ func TestAppAdoptsObjectsWithAnnotation(t *testing.T) {
 			if n, want := len(d.Spec.Template.Spec.Containers), map[bool]int{true: 2, false: 1}[c.keeps]; n != want {
 				t.Errorf("the Pods have %d containers, want %d", n, want)
 			}
-			checkSelectors(t, namespace, d.Spec.Selector.MatchLabels)
+			if c.keeps {
+				awaitSelectors(t, namespace, "app.kubernetes.io/name=shop", metav1.FormatLabelSelector(d.Spec.Selector))
+			}
 			shared.UpdateApp(t, namespace, "shop", func(app *v1alpha1.App) { app.Spec.Image = "shop:2" })
 			shared.AppWith(t, namespace, "shop", "rolled out", func(app *v1alpha1.App) bool {
 				return app.Status.Phase == v1alpha1.AppReady && runningPods(t, namespace) != pods
 			})
-			checkSelectors(t, namespace, d.Spec.Selector.MatchLabels)
+			own := metav1.FormatLabelSelector(d.Spec.Selector) + ",windlass.dev/app=shop"
+			awaitSelectors(t, namespace, own, own)
 
 			pods = runningPods(t, namespace)
 			kubectl("delete", "app/shop", "--cascade=orphan")
@@ -175,22 +178,21 @@ func stringsOf(uids []types.UID) (all []string) {
 	return all
 }
 
-// checkSelectors checks that the Service and the PodDisruptionBudget select the Pods by the selector of the Deployment.
-func checkSelectors(t *testing.T, namespace string, want map[string]string) {
+// awaitSelectors waits until the Service and the PodDisruptionBudget have these selectors.
+func awaitSelectors(t *testing.T, namespace, ofService, ofBudget string) {
 	t.Helper()
-	service, err := shared.Kube.CoreV1().Services(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	budget, err := shared.Kube.PolicyV1().PodDisruptionBudgets(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: want})
-	is := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: service.Spec.Selector})
-	if budget := metav1.FormatLabelSelector(budget.Spec.Selector); is != selector || budget != selector {
-		t.Errorf("the Service selects %s, and the budget %s; want %s", is, budget, selector)
-	}
+	framework.Eventually(t, "the selectors "+ofService+" and "+ofBudget, func(ctx context.Context) (bool, error) {
+		service, err := shared.Kube.CoreV1().Services(namespace).Get(ctx, "shop", metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		budget, err := shared.Kube.PolicyV1().PodDisruptionBudgets(namespace).Get(ctx, "shop", metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		is := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: service.Spec.Selector})
+		return is == ofService && metav1.FormatLabelSelector(budget.Spec.Selector) == ofBudget, nil
+	})
 }
 
 func TestDatabaseAdoptsSecretAndClaim(t *testing.T) {

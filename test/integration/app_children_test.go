@@ -23,7 +23,7 @@ func TestReconcileRemovesConflictingForeignFields(t *testing.T) {
 		{"set", "env", "deployment/shop", "KEY=theirs", "DATABASE_URL=theirs"},
 		{
 			"patch", "deployment", "shop", "-p",
-			`{"spec":{"template":{"spec":{"containers":[{"name":"app","readinessProbe":{"httpGet":null,` +
+			`{"spec":{"template":{"spec":{"containers":[{"name":"shop","readinessProbe":{"httpGet":null,` +
 				`"tcpSocket":{"port":1}}}]}}}}`,
 		},
 		{
@@ -78,7 +78,7 @@ func TestReconcileKeepsForeignFields(t *testing.T) {
 			pod.Annotations, len(pod.Spec.Containers))
 	}
 	for _, container := range pod.Spec.Containers {
-		if container.Name == "app" && container.Image != "shop:2" {
+		if container.Name == "shop" && container.Image != "shop:2" {
 			t.Errorf("the image is %s, want shop:2", container.Image)
 		}
 	}

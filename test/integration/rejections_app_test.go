@@ -51,6 +51,9 @@ func TestRejectionsOfAppsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 			`"ingress":{"host":"a.example.com","annotations":{"kubernetes.io/ingress.class":"a"}}`,
 			[]string{"spec.ingress.annotations: ", "set className instead"},
 		},
+		"the name of the container": {
+			`"containerName":"a_b"`, []string{"spec.containerName: ", "begins and ends with a letter or a digit"},
+		},
 		"the name of a port": {
 			`"ports":[{"name":"1","port":80}]`, []string{"spec.ports[0].name: ", "at least one letter"},
 		},

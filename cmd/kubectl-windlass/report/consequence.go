@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/plan"
 )
 
@@ -41,13 +40,6 @@ func consequence(w *plan.Write) string {
 		return only
 	}
 	return changed
-}
-
-// isAdoption reports whether a write makes an object of somebody else a child.
-func isAdoption(w *plan.Write) bool {
-	_, marked := w.Before.GetAnnotations()[children.AdoptAnnotation]
-	_, still := w.After.GetAnnotations()[children.AdoptAnnotation]
-	return w.Writer != "" && marked && !still
 }
 
 // isDeletion reports whether a write requests a deletion that does not happen at once.

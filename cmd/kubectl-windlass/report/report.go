@@ -44,6 +44,9 @@ type Step struct {
 	Consequence string `json:"consequence"`
 	// Diff is a unified diff of the object as YAML, or the SQL.
 	Diff string `json:"diff,omitempty"`
+	// ToKeepPods are the fields of the spec of an App, as YAML, that have to change so that an adopted Deployment keeps
+	// its Pods. It is empty if the Pods stay, or if no fields are enough.
+	ToKeepPods string `json:"toKeepPods,omitempty"`
 	// Unchecked is true if the API server did not check the write.
 	Unchecked bool `json:"unchecked,omitempty"`
 	// Error is the error with which the API server rejects the write.
@@ -150,6 +153,9 @@ func stepOf(w *plan.Write) (step Step, shown bool, err error) {
 		return step, false, err
 	}
 	step.Consequence = consequence(w)
+	if w.Kind == "Deployment" && isAdoption(w) {
+		step.ToKeepPods = toKeepPods(w)
+	}
 	if !w.Due.IsZero() {
 		step.Due = w.Due.UTC().Format(time.RFC3339)
 	}

@@ -43,6 +43,12 @@ func (p Plan) Text(colored bool) string {
 			}
 			b.WriteString("    " + line + "\n")
 		}
+		if s.ToKeepPods != "" {
+			b.WriteString("To keep the Pods, set in the spec of " + Printable(s.By) + ":\n")
+			for line := range strings.Lines(s.ToKeepPods) {
+				b.WriteString("    " + Printable(strings.TrimSuffix(line, "\n")) + "\n")
+			}
+		}
 		b.WriteString("\n")
 	}
 	for _, f := range p.Failed {

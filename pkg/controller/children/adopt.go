@@ -3,6 +3,7 @@ package children
 import (
 	"context"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -11,11 +12,12 @@ import (
 
 // AdoptAnnotation is an annotation of an object that has no controlling owner. Its value is the kind and name of the
 // object that may adopt it, in the form of MadeForAnnotation, for example App/web. An adopted object becomes a child:
-// the desired state replaces its spec and its data. Its other labels and annotations stay.
+// the desired state replaces its spec and its data, unless the children of the type outlive their owner. Labels and
+// annotations that are not desired stay.
 const AdoptAnnotation = controller.AnnotationDomain + "/adopt"
 
-// mayAdopt reports whether an object that does not belong to the owner allows the owner to adopt it.
-func (o Owner) mayAdopt(object metav1.Object) bool {
+// MayAdopt reports whether an object that does not belong to the owner allows the owner to adopt it.
+func (o Owner) MayAdopt(object metav1.Object) bool {
 	return metav1.GetControllerOfNoCopy(object) == nil && object.GetAnnotations()[AdoptAnnotation] == o.mark()
 }
 
@@ -29,27 +31,40 @@ func (t *Type[T]) taken(owner Owner, live T) error {
 		owner.mark()), conflictRecheck)
 }
 
-// adopt brings an object that allows it to the desired state want, as a child of owner.
-func (t *Type[T]) adopt(ctx context.Context, owner Owner, want, live T) (T, error) {
+// adoptionRecheck is how often an owner is reconciled that waits for a workload before it adopts a Service.
+const adoptionRecheck = 5 * time.Second
+
+// WaitToAdopt returns the WaitFor error of an owner that adopts a Service only after the workload with the given kind
+// belongs to the owner, and is available. Before, the Service would lead to no Pod. The workload has the name of the
+// owner.
+func (o Owner) WaitToAdopt(service metav1.Object, workload string) error {
+	return messageAdoptionWaits.Wait(adoptionRecheck, workload, o.key(), o.Kind.Kind,
+		service.GetNamespace()+"/"+service.GetName())
+}
+
+// adopt brings an object with AdoptAnnotation to the desired state want, as a child of owner. isOwn reports whether it
+// already belongs to owner.
+func (t *Type[T]) adopt(ctx context.Context, owner Owner, want, live T, isOwn bool) (T, error) {
 	if err := owner.ConfirmNotDeleted(); err != nil {
 		return live, err
 	}
-	if t.Adopt != nil {
+	if t.Adopt != nil && !isOwn {
 		try := func(want T) (T, error) {
 			dry := *t
 			dry.dryRun = []string{metav1.DryRunAll}
 			return dry.writeAdoption(ctx, owner, want, live)
 		}
-		if err := t.Adopt(want, live, try); err != nil {
+		if err := t.Adopt(ctx, want, live, try); err != nil {
 			return live, err
 		}
 	}
 	return t.writeAdoption(ctx, owner, want, live)
 }
 
-// writeAdoption sends the patch that adopts live. The patch is by the last merge, which keeps nothing of live in the
-// spec: a container that is not desired must not stay. Only an object that outlives its owner, and therefore holds
-// data, keeps the fields that are not desired. There is always a change, because the patch removes AdoptAnnotation.
+// writeAdoption sends the patch that adopts live, by the last merge. For most types, this is replaceSpec, which keeps
+// only the Yielded fields of the observed spec: a container that is not desired must not stay. Children that outlive
+// their owner hold data, so that their merge keeps fields that are not desired. The change is never nil, because the
+// patch removes AdoptAnnotation.
 func (t *Type[T]) writeAdoption(ctx context.Context, owner Owner, want, live T) (T, error) {
 	w, err := t.desiredStateOf(want)
 	if err != nil {

@@ -1,6 +1,7 @@
 package children_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -85,6 +86,35 @@ func TestAdoptionReplacesSpecAndKeepsMetadata(t *testing.T) {
 	}
 }
 
+// TestMarkedChildGetsItsWholeSpecAgain removes a container that `kubectl rollout undo` has restored, with the
+// annotations of the time before the adoption.
+func TestMarkedChildGetsItsWholeSpecAgain(t *testing.T) {
+	live := []*appsv1.Deployment{theirs(t, "Ship.example.com/boat", func(d *appsv1.Deployment) {
+		d.OwnerReferences = made(t).OwnerReferences
+	})}
+	d := newDock(t, live, live)
+	d.Adopt = func(
+		context.Context, *appsv1.Deployment, *appsv1.Deployment, func(*appsv1.Deployment) (*appsv1.Deployment, error),
+	) error {
+		return errors.New("an own child is not adopted")
+	}
+	got, err := d.Ensure(t.Context(), owner(), want(), nil)
+	controllertest.ErrorContains(t, "", err)
+	controllertest.Equal(t, "containers", 1, len(got.Spec.Template.Spec.Containers))
+	controllertest.Equal(t, "annotation", "", got.Annotations[children.AdoptAnnotation])
+}
+
+// TestQuotaDoesNotPreventAdoption rejects the creation of the Deployment, as the API server does for a used up quota.
+func TestQuotaDoesNotPreventAdoption(t *testing.T) {
+	full := apierrors.NewForbidden(appsv1.Resource("deployments"), "boat", errors.New("exceeded quota"))
+	for by, problem := range map[string]string{"Ship.example.com/boat": "", "Ship.example.com/raft": "exceeded quota"} {
+		d := newDock(t, nil, []*appsv1.Deployment{theirs(t, by)})
+		d.journal.FailNext("create", "deployments", full)
+		_, err := d.Ensure(t.Context(), owner(), want(), nil)
+		controllertest.ErrorContains(t, problem, err)
+	}
+}
+
 func TestDeletedOwnerAdoptsNothing(t *testing.T) {
 	live := []*appsv1.Deployment{theirs(t, "Ship.example.com/boat")}
 	d := newDock(t, live, live)
@@ -102,11 +132,19 @@ func TestDeletedOwnerAdoptsNothing(t *testing.T) {
 func TestAdoptMayTryAndPreventAdoption(t *testing.T) {
 	live := []*appsv1.Deployment{theirs(t, "Ship.example.com/boat")}
 	d := newDock(t, live, live)
-	d.Adopt = func(want, _ *appsv1.Deployment, try func(*appsv1.Deployment) (*appsv1.Deployment, error)) error {
+	d.Adopt = func(
+		_ context.Context, want, _ *appsv1.Deployment, try func(*appsv1.Deployment) (*appsv1.Deployment, error),
+	) error {
 		_, err := try(want)
 		return errors.Join(err, errors.New("the crew objects"))
 	}
 	_, err := d.Ensure(t.Context(), owner(), want(), nil)
 	controllertest.ErrorContains(t, "the crew objects", err)
 	controllertest.Equal(t, "writes", []string{"dry-run patch deployments port/boat"}, d.journal.Writes())
+}
+
+func TestWaitToAdoptNamesWorkloadAndService(t *testing.T) {
+	service := &metav1.ObjectMeta{Namespace: "port", Name: "boat"}
+	controllertest.ErrorContains(t, "Waiting for Deployment port/boat to belong to this Ship and to be available. Then "+
+		"the operator adopts Service port/boat.", owner().WaitToAdopt(service, "Deployment"))
 }

@@ -56,7 +56,7 @@ type Declaration[S Scope, C Object] struct {
 	// Keep, if it is set, copies the values that the child must not lose from live into desired.
 	Keep func(s S, desired, live C)
 	// Adopt, if it is set, may change the desired child before live is adopted, or prevent the adoption: see Type.
-	Adopt func(s S, desired, live C, try func(desired C) (C, error)) error
+	Adopt func(ctx context.Context, s S, desired, live C, try func(desired C) (C, error)) error
 	// Hold, if it is set, reports whether the child must not be created, changed or deleted for now.
 	Hold func(s S) bool
 	// Applied, if it is set, is called with the child after it was applied, and with a live child that Hold keeps
@@ -141,7 +141,9 @@ func (d *Declaration[S, C]) prepared(s S, desired C) (of Type[C], initially func
 		of.Keep = func(desired, live C) { d.Keep(s, desired, live) }
 	}
 	if d.Adopt != nil {
-		of.Adopt = func(desired, live C, try func(C) (C, error)) error { return d.Adopt(s, desired, live, try) }
+		of.Adopt = func(ctx context.Context, desired, live C, try func(C) (C, error)) error {
+			return d.Adopt(ctx, s, desired, live, try)
+		}
 	}
 	if d.Initially != nil {
 		initially = func(desired C) { d.Initially(s, desired) }

@@ -30,8 +30,8 @@ func TestEnsure(t *testing.T) {
 		text := "Deployment port/boat already exists and belongs to " + whose + ". Create this Ship under " +
 			"another name. If nobody needs the Deployment, delete the Deployment instead."
 		if whose == "nobody" {
-			text += " This Ship can also adopt the Deployment, which replaces the spec or data of the Deployment: set the " +
-				"annotation windlass.dev/adopt=Ship.example.com/boat of the Deployment."
+			text += " This Ship can also adopt the Deployment, and then replaces the spec or data of the Deployment: for " +
+				"this, set the annotation windlass.dev/adopt=Ship.example.com/boat on the Deployment."
 		}
 		return text
 	}

@@ -15,9 +15,14 @@ var (
 			"continues within 30 s.")
 	messageAdoptable = Messages.Declare("NameConflict", "{kind} {object} already exists and belongs to nobody. Create "+
 		"this {owning kind} under another name. If nobody needs the {kind}, delete the {kind} instead. This {owning kind} "+
-		"can also adopt the {kind}, which replaces the spec or data of the {kind}: set the annotation "+
-		"windlass.dev/adopt={owner} of the {kind}.",
-		"As before. Before you set the annotation, read about adoption in [moving.md](moving.md).")
+		"can also adopt the {kind}, and then replaces the spec or data of the {kind}: for this, set the annotation "+
+		"windlass.dev/adopt={owner} on the {kind}.",
+		"Choose another name. If nobody needs the existing object, delete the existing object instead. Before you set the "+
+			"annotation, read [moving.md](moving.md).")
+	messageAdoptionWaits = Messages.Declare("WaitingToAdopt", "Waiting for {workload kind} {workload} to belong to this "+
+		"{owner} and to be available. Then the operator adopts Service {service}.",
+		"Wait. If the message also reports a problem of the workload, correct that problem first. If the Pods do not "+
+			"become available, read their logs.")
 	messageEarlierOwner = Messages.Declare(reasonTerminating, "Waiting for the deletion of {kind} {name}, which belongs "+
 		"to a previous {owner} of this name.", "Wait for the garbage collector.")
 	messageTerminating = Messages.Declare(reasonTerminating, "{kind} {name} is being deleted. The operator creates "+

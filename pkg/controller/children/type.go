@@ -44,7 +44,7 @@ type Type[T Object] struct {
 	// Adopt, if it is set, is called before the child is adopted: see AdoptAnnotation. It may change want, or return an
 	// error to prevent the adoption. Keep was called before. try sends the adoption as a dry run, with want as the desired
 	// state, and returns the response of the API server.
-	Adopt func(want, live T, try func(want T) (T, error)) error
+	Adopt func(ctx context.Context, want, live T, try func(want T) (T, error)) error
 	// Before, if it is set, is called before a live child is changed. If it returns an error, the child is not
 	// changed. The change takes effect only on the version of the child that Before has seen.
 	Before func(ctx context.Context, live T) error
@@ -145,6 +145,12 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 	if apierrors.IsAlreadyExists(err) {
 		return t.claim(ctx, owner, want)
 	}
+	if apierrors.IsForbidden(err) { // the API server checks a quota before it looks for an object of this name
+		if found, getErr := t.Client(want.GetNamespace()).Get(ctx, want.GetName(), metav1.GetOptions{}); getErr == nil &&
+			owner.MayAdopt(found) {
+			return t.update(ctx, owner, want, found)
+		}
+	}
 	if err != nil {
 		return live, fmt.Errorf("creating %s: %w", t.describe(want), inOrder(err))
 	}
@@ -164,8 +170,8 @@ func (t *Type[T]) claim(ctx context.Context, owner Owner, want T) (T, error) {
 }
 
 func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, error) {
-	adopted := !t.owns(owner, live)
-	if adopted && !owner.mayAdopt(live) {
+	isOwn, marked := t.owns(owner, live), live.GetAnnotations()[AdoptAnnotation] == owner.mark()
+	if !isOwn && !owner.MayAdopt(live) {
 		return live, t.taken(owner, live)
 	}
 	if live.GetDeletionTimestamp() != nil {
@@ -180,8 +186,8 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 	if t.Keep != nil {
 		t.Keep(want, live)
 	}
-	if adopted {
-		return t.adopt(ctx, owner, want, live)
+	if marked { // an own child is marked after `kubectl rollout undo` to a revision from before the adoption
+		return t.adopt(ctx, owner, want, live, isOwn)
 	}
 	w, err := t.desiredStateOf(want)
 	if err != nil {

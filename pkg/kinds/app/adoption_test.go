@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -165,34 +164,4 @@ func TestAdoptedServiceLeadsToPreviousPods(t *testing.T) {
 			controllertest.Equal(t, "name of the port", "http", service.Spec.Ports[0].Name)
 		})
 	}
-}
-
-func TestServiceIsAdoptedWhenDeploymentIsAvailable(t *testing.T) {
-	unavailable := theirDeployment(example(), func(d *appsv1.Deployment) { d.Status.Conditions = nil })
-	foreign := theirDeployment(example(), func(d *appsv1.Deployment) { d.Annotations = nil })
-	for name, others := range map[string][]runtime.Object{
-		"a new Deployment":              {theirService()},
-		"an unavailable Deployment":     {theirService(), unavailable},
-		"a Deployment of somebody else": {theirService(), foreign},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, example(), others...)
-			r := f.Reconcile()
-			if r.Err == nil {
-				t.Fatal("no error")
-			}
-			service := kindtest.Get[*corev1.Service](f.Cluster, "default", "web")
-			controllertest.Equal(t, "selector of the Service", adoptable, service.Spec.Selector)
-			controllertest.Equal(t, "name of the port", "web", service.Spec.Ports[0].Name)
-		})
-	}
-}
-
-func TestDeploymentWithExpressionsIsNotAdopted(t *testing.T) {
-	their := theirDeployment(example(), func(d *appsv1.Deployment) {
-		d.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Exists"}}
-	})
-	f := newFixture(t, example(), their, theirService())
-	controllertest.ErrorContains(t, "because it selects its Pods by matchExpressions", f.Reconcile().Err)
-	controllertest.Equal(t, "owners", 0, len(f.deployment().OwnerReferences))
 }

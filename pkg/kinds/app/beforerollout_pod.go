@@ -49,7 +49,7 @@ func commandDigest(app *v1alpha1.App) string { return digestOfJSON(app.Spec.Befo
 // spec.podTemplate, but not the labels by which the Service and the Deployment select the Pods of the App.
 func desiredRunPod(app *v1alpha1.App, template *corev1.PodTemplateSpec, wanted runID) *corev1.Pod {
 	template = template.DeepCopy() // it may share memory with the App
-	template.Spec.Containers = []corev1.Container{*pods.Container(template, containerName)}
+	template.Spec.Containers = []corev1.Container{*containerIn(template)}
 	container := &template.Spec.Containers[0]
 	unmountPersistent(app, &template.Spec)
 	container.Name, container.Ports = runContainer, nil

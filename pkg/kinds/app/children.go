@@ -59,6 +59,7 @@ func ownedBy(c kinds.Cluster, before *beforeRollout, volumes *volumeClaims) []ch
 			Desired: func(p *scope) *policyv1.PodDisruptionBudget {
 				return desiredDisruptionBudget(p.app, p.podSelector())
 			},
+			Hold: func(p *scope) bool { return needsBudget(p.app) && hasNoDeployment(p) },
 		},
 		children.Step[*scope]{Name: "sizes", Needs: []string{nameClaims}, Apply: reportSizes},
 	}
@@ -66,8 +67,11 @@ func ownedBy(c kinds.Cluster, before *beforeRollout, volumes *volumeClaims) []ch
 
 // holdsAutoscaler reports whether the App has no Deployment for its desired autoscaler, which could then scale a
 // Deployment of somebody else. An autoscaler that is not desired is deleted in any case.
-func holdsAutoscaler(p *scope) bool {
-	return isAutoscaled(p.app) && p.applied.deployment == nil && p.observed.deployment == nil
+func holdsAutoscaler(p *scope) bool { return isAutoscaled(p.app) && hasNoDeployment(p) }
+
+// hasNoDeployment reports whether the App has no Deployment, for example because somebody else has one of this name.
+func hasNoDeployment(p *scope) bool {
+	return p.applied.deployment == nil && p.observed.deployment == nil
 }
 
 // deploymentOf declares the Deployment.
@@ -95,9 +99,9 @@ func deploymentOf(c kinds.Cluster) *children.Declaration[*scope, *appsv1.Deploym
 			}
 		},
 		Keep: func(p *scope, desired, live *appsv1.Deployment) {
-			keepSelector(desired, live)
+			keepSelector(p.app, desired, live)
 			keepTemplate(p.app, desired, live)
-			keepAdoptedTemplate(desired, live)
+			keepAdoptedTemplate(p.app, desired, live)
 			if hasTemplateDrift(p.app.Status.TemplateDigest, desired, live) {
 				p.applied.drifted = desired
 			}
@@ -112,7 +116,7 @@ func deploymentOf(c kinds.Cluster) *children.Declaration[*scope, *appsv1.Deploym
 				desired.Spec.Replicas = ptr.To(initialReplicas(p.app))
 			}
 		},
-		Adopt:   adoptDeployment,
+		Adopt:   adoption{c.Kube}.deployment,
 		Applied: func(p *scope, live *appsv1.Deployment) { p.applied.deployment = live },
 		Yielded: [][]string{{"spec", "replicas"}, pods.RestartedAt}, // to the autoscaler and to kubectl
 	}

@@ -65,8 +65,8 @@ func TestIngressKeepsClassAfterRejectedMerges(t *testing.T) {
 	controllertest.Equal(t, "class", ptr.To("nginx"), live.Spec.IngressClassName)
 }
 
-// TestAppWithoutDeploymentHasNoAutoscaler checks that no autoscaler scales the Deployment of somebody else.
-func TestAppWithoutDeploymentHasNoAutoscaler(t *testing.T) {
+// TestAppWithoutDeploymentHasNoAutoscalerAndNoBudget checks that no autoscaler scales the Deployment of somebody else.
+func TestAppWithoutDeploymentHasNoAutoscalerAndNoBudget(t *testing.T) {
 	foreign := deploymentWith(example(), nil)
 	foreign.Namespace, foreign.Name, foreign.UID, foreign.ResourceVersion = "default", "web", "foreign", "7"
 	foreign.Labels[controller.ManagedByLabel] = controller.ManagedByWindlass // so that it is in the cache
@@ -74,9 +74,7 @@ func TestAppWithoutDeploymentHasNoAutoscaler(t *testing.T) {
 	f := newFixture(t, app, secret("db-credentials"), foreign)
 	r := f.Reconcile()
 	controllertest.ErrorContains(t, "already exists and belongs to nobody", r.Err)
-	want := []string{
-		createService, "create ingresses default/web", "create poddisruptionbudgets default/web", updateStatus,
-	}
+	want := []string{createService, "create ingresses default/web", updateStatus}
 	controllertest.Equal(t, "writes", want, r.Writes)
 }
 

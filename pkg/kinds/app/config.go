@@ -161,7 +161,11 @@ func (c *configMaps) named(ctx context.Context, app *v1alpha1.App, d *appsv1.Dep
 	if d != nil {
 		add(&d.Spec.Template.Spec)
 	}
-	selector := "app.kubernetes.io/instance=" + app.Name
+	instances := []string{app.Name}
+	if d != nil && d.Spec.Selector != nil { // the selector of an adopted Deployment may have another value
+		instances = append(instances, cmp.Or(d.Spec.Selector.MatchLabels[instanceLabel], app.Name))
+	}
+	selector := fmt.Sprintf("%s in (%s)", instanceLabel, strings.Join(slices.Compact(instances), ","))
 	all, err := c.kube.AppsV1().ReplicaSets(app.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("listing the ReplicaSets of App %s/%s: %w", app.Namespace, app.Name, err)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,15 +17,32 @@ import (
 )
 
 const (
-	containerName = "app"
+	// defaultContainer is the default of spec.containerName.
+	defaultContainer = "app"
 	// appLabel on a Pod names its App. Pods of Helm charts can have the labels of selectorOf, but not this label.
 	appLabel = "windlass.dev/app"
+	// instanceLabel on the Deployment, its ReplicaSets and all Pods names their App.
+	instanceLabel = "app.kubernetes.io/instance"
 )
+
+// containerOf returns the name of the container of an App.
+func containerOf(app *v1alpha1.App) string { return cmp.Or(app.Spec.ContainerName, defaultContainer) }
+
+// containerNamedIn returns the name of the container of the App in a Pod or a Pod template that the operator desired.
+func containerNamedIn(podOrTemplate metav1.Object) string {
+	return cmp.Or(podOrTemplate.GetAnnotations()[pods.ContainerAnnotation], defaultContainer)
+}
+
+// containerIn returns the container of the App in a Pod template that the operator desired, or nil. Other clients can
+// add containers at any place.
+func containerIn(template *corev1.PodTemplateSpec) *corev1.Container {
+	return pods.Container(template, containerNamedIn(template))
+}
 
 // selectorOf returns the labels by which the Deployment selects the Pods of an App. They never change, because the
 // selector of a Deployment is immutable.
 func selectorOf(app *v1alpha1.App) map[string]string {
-	return map[string]string{"app.kubernetes.io/name": "app", "app.kubernetes.io/instance": app.Name}
+	return map[string]string{"app.kubernetes.io/name": "app", instanceLabel: app.Name}
 }
 
 // podSelectorOf returns the labels by which the Service and the PodDisruptionBudget select the Pods of an App. Unlike
@@ -68,7 +86,7 @@ func desiredDeployment(app *v1alpha1.App, template *corev1.PodTemplateSpec, used
 // desiredPod returns the spec of the Pods, which complies with the Pod Security Standard restricted.
 func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 	container := corev1.Container{
-		Name:            containerName,
+		Name:            containerOf(app),
 		Image:           app.Spec.Image,
 		Command:         app.Spec.Command,
 		Args:            app.Spec.Args,

@@ -47,12 +47,17 @@ var (
 	messageVolumeDeleted = Messages.Declare("VolumeDeleted", "PersistentVolumeClaim {claim} is being deleted. When "+
 		"the Pods of the App end, its data is lost, and an empty volume replaces the volume. Copy the data now. While the "+
 		"claim is being deleted, the operator does not change the Deployment.", "Copy the data now. Then delete the Pods.")
-	messageSelector = Messages.Declare("CannotBeAdopted", "Deployment {deployment} cannot be adopted, because it selects "+
-		"its Pods by matchExpressions, which a Service cannot have. Create this App under another name.",
-		"Create the App under another name.")
-	messageServiceWaits = Messages.Declare("WaitingToAdopt", "Service {service} is adopted when Deployment {deployment} "+
-		"is available, so that no request is lost.",
-		"Wait. If the Deployment does not become available, read its Pods' logs.")
+	messageSelector = Messages.Declare("CannotBeAdopted", "Deployment {deployment} cannot be adopted: its selector "+
+		"{problem}. Create this App under another name, and then move the clients.",
+		"Create the App under another name, and then move the clients.")
+	messageLostLabels = Messages.Declare("CannotBeAdopted", "With this App, the Pods of Deployment {deployment} would "+
+		"lose labels, and Service {service} would not select them: {selector}. Set these labels in "+
+		"spec.podTemplate.metadata.labels. Then the operator adopts the Deployment.",
+		"Set the labels in the App.")
+	messageLostAddress = Messages.Declare("CannotBeAdopted", "With this App, Service {service} would lose {address}, "+
+		"which clients may use. Set it in spec.service and spec.ports of the App, or remove it from the Service. Then the "+
+		"operator adopts the Service.",
+		"Give the App the same type of the Service and the same ports, with servicePort.")
 	messageReverted = Messages.Declare("TemplateReverted",
 		"Another client changed the Pod template of Deployment {deployment}, for example with `kubectl rollout "+
 			"undo`. The operator reverted this change. To roll back, apply the previous manifest of App {app}.",

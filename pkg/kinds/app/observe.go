@@ -45,7 +45,7 @@ func (r *reconciler) observe(ctx context.Context, p *scope) (o observed, err err
 	if err == nil && p.Owns(d) { // another error than NotFound is reported when the Deployment is applied
 		o.deployment, last = d, contentsIn(d)
 	}
-	o.foreign = err == nil && o.deployment == nil
+	o.foreign = err == nil && o.deployment == nil && !p.MayAdopt(d)
 	found, missing, err := r.inputs.find(p.app)
 	if err != nil {
 		return o, err

@@ -88,7 +88,7 @@ const maxImageID = 1024
 // imageID returns the image ID that the kubelet reports for the oldest Pod of a template, or "".
 func (c *podCache) imageID(app *v1alpha1.App, template string) string {
 	for _, pod := range c.podsOf(app) {
-		if id := pods.StatusOf(pod, containerName).ImageID; pod.Annotations[TemplateDigestAnnotation] == template &&
+		if id := pods.StatusOf(pod, containerNamedIn(pod)).ImageID; pod.Annotations[TemplateDigestAnnotation] == template &&
 			id != "" && len(id) <= maxImageID {
 			return id
 		}
@@ -135,7 +135,7 @@ func findProblems(
 			into = newest
 		}
 		into.among++
-		problem, wait := pods.ProblemOf(pod, containerName, now)
+		problem, wait := pods.ProblemOf(pod, containerNamedIn(pod), now)
 		requeueAfter = pods.Earliest(requeueAfter, wait)
 		switch {
 		case problem == nil && pods.ConditionOf(pod, corev1.PodReady).Status == corev1.ConditionTrue:

@@ -39,7 +39,7 @@ func container(state corev1.ContainerState, last corev1.ContainerState, restarts
 	return corev1.PodStatus{
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}},
 		ContainerStatuses: []corev1.ContainerStatus{
-			{Name: containerName, Image: "web:1", State: state, LastTerminationState: last, RestartCount: restarts},
+			{Name: defaultContainer, Image: "web:1", State: state, LastTerminationState: last, RestartCount: restarts},
 		},
 	}
 }
@@ -68,7 +68,7 @@ func rollingFixture(t testing.TB, changes ...func(*v1alpha1.App)) fixture {
 }
 
 func TestAppSaysWhyPodsDoNotRun(t *testing.T) {
-	injected := kindtest.InjectedPods(containerName, time.Now())["an injected init container that crashes"]
+	injected := kindtest.InjectedPods(defaultContainer, time.Now())["an injected init container that crashes"]
 	for name, c := range map[string]struct {
 		status          corev1.PodStatus
 		reason, message string

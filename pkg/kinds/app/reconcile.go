@@ -89,7 +89,7 @@ func (r *reconciler) setStatus(p *scope, err error) error {
 	r.recordEvents(p) // before the digest changes: recordEvents compares with the stored one
 	status, d := &p.app.Status, p.applied.deployment
 	if d != nil && p.hold == nil {
-		status.TemplateDigest = d.Spec.Template.Annotations[TemplateDigestAnnotation]
+		status.TemplateDigest = appliedDigest(d)
 	}
 	if err == nil && d == nil { // the held Deployment was deleted after prepare had read it
 		err = controller.ErrDeletionNotObserved

@@ -1,6 +1,9 @@
 package app
 
 import (
+	"cmp"
+	"context"
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,14 +24,30 @@ func serviceOf(c kinds.Cluster) children.Child[*scope] {
 		When:     when(hasService),
 		Hold:     func(p *scope) bool { return p.hold != nil && !hasService(p.app) },
 		Desired:  func(p *scope) *corev1.Service { return desiredService(p.app, p.podSelector()) },
-		Adopt: func(p *scope, desired, live *corev1.Service, _ func(*corev1.Service) (*corev1.Service, error)) error {
+		Adopt: func(
+			_ context.Context, p *scope, desired, live *corev1.Service, _ func(*corev1.Service) (*corev1.Service, error),
+		) error {
 			return adoptService(p, desired, live)
 		},
 		Keep: func(p *scope, desired, live *corev1.Service) {
+			keepServiceSelector(p, desired, live)
 			if d := p.observed.deployment; d != nil {
 				keepTargets(p.app, d, p.hold != nil, desired, live)
 			}
 		},
+	}
+}
+
+// keepServiceSelector keeps the selector of a Service while the Deployment was adopted and may have Pods that lack
+// labels of the App: the selector of the Service can have more labels than that of the Deployment, so that the Service
+// selects no Pods of other Deployments.
+func keepServiceSelector(p *scope, desired, live *corev1.Service) {
+	d := cmp.Or(p.applied.deployment, p.observed.deployment)
+	if d == nil || !isAdopted(d) || len(live.Spec.Selector) == 0 {
+		return
+	}
+	if isPart(live.Spec.Selector, d.Spec.Template.Labels) && live.Spec.Selector[appLabel] == "" {
+		desired.Spec.Selector = maps.Clone(live.Spec.Selector)
 	}
 }
 
@@ -43,7 +62,8 @@ func keepTargets(app *v1alpha1.App, d *appsv1.Deployment, isHeld bool, desired, 
 		return
 	}
 	last, _ := pods.LastTemplate(d)
-	container := pods.Container(last, containerName)
+	// The template that an adopted Deployment keeps has no annotation with the name of the container.
+	container := cmp.Or(containerIn(last), pods.Container(last, containerOf(app)))
 	if container == nil {
 		return
 	}

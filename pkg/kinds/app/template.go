@@ -19,15 +19,15 @@ import (
 // merged into it. An error says what is wrong with spec.podTemplate.
 func desiredTemplate(app *v1alpha1.App) (*corev1.PodTemplateSpec, error) {
 	template := &corev1.PodTemplateSpec{Spec: desiredPod(app)}
+	if name := containerOf(app); name != defaultContainer {
+		template.Annotations = map[string]string{pods.ContainerAnnotation: name}
+	}
 	setOperatorFields(app, template)
-	return podtemplate.Merge(template, app.Spec.PodTemplate, templateRules)
-}
-
-// templateRules say what spec.podTemplate must not change.
-var templateRules = podtemplate.Rules{
-	Container: containerName,
-	InSpec:    []podtemplate.Field[corev1.Container]{podtemplate.Image, podtemplate.Command, podtemplate.Args},
-	PodInSpec: []podtemplate.Field[corev1.PodSpec]{podtemplate.ServiceAccountName},
+	return podtemplate.Merge(template, app.Spec.PodTemplate, podtemplate.Rules{
+		Container: containerOf(app),
+		InSpec:    []podtemplate.Field[corev1.Container]{podtemplate.Image, podtemplate.Command, podtemplate.Args},
+		PodInSpec: []podtemplate.Field[corev1.PodSpec]{podtemplate.ServiceAccountName},
+	})
 }
 
 // setDigests sets the annotations of a Pod template that change with the template, and with the contents of the inputs.
@@ -72,7 +72,7 @@ var operatorFields pods.OperatorFields = func(template *corev1.PodTemplateSpec) 
 	delete(template.Annotations, TemplateDigestAnnotation)
 	template.Spec.AutomountServiceAccountToken, template.Spec.EnableServiceLinks = nil, nil
 	template.Spec.TerminationGracePeriodSeconds = nil
-	if c := pods.Container(template, containerName); c != nil {
+	if c := containerIn(template); c != nil {
 		c.ImagePullPolicy, c.TerminationMessagePolicy, c.Lifecycle = "", "", nil
 	}
 }
@@ -114,7 +114,7 @@ func holdTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplate
 // record is an annotation of the Deployment, and `kubectl rollout undo` restores these annotations, too.
 func hasTemplateDrift(appliedDigest string, desired, live *appsv1.Deployment) bool {
 	want, have := &desired.Spec.Template, &live.Spec.Template
-	wantContainer, haveContainer := pods.Container(want, containerName), pods.Container(have, containerName)
+	wantContainer, haveContainer := containerIn(want), containerIn(have)
 	if appliedDigest == "" || want.Annotations[TemplateDigestAnnotation] != appliedDigest ||
 		wantContainer == nil || haveContainer == nil {
 		return false

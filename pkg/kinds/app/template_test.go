@@ -67,6 +67,15 @@ func TestKeepTemplate(t *testing.T) {
 		"a template of a previous version is replaced if the App changes the image": {
 			live: byPreviousVersion, change: func(app *v1alpha1.App) { app.Spec.Image = "web:2" },
 		},
+		"a template of a previous version with another name of the container is kept": {
+			live: func(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
+				app.Spec.ContainerName = "shop"
+				return byPreviousVersion(t, app)
+			}, kept: true,
+		},
+		"a template is replaced if the App changes the name of the container": {
+			live: byPreviousVersion, change: func(app *v1alpha1.App) { app.Spec.ContainerName = "shop" },
+		},
 		"a template of a previous version with a podTemplate is kept": {
 			live: func(t *testing.T, app *v1alpha1.App) *appsv1.Deployment {
 				withPodTemplate("spec: {nodeSelector: {disk: ssd}}")(app)

@@ -73,11 +73,26 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 		r.connection,
 		children.Step[*scope]{Name: nameRotation, Needs: []string{nameConnection}, Apply: r.rotate},
 		r.settings,
-		children.Owns(c.Services(), func(p *scope) *corev1.Service { return desiredService(p.db) }),
+		r.service(c),
 		wrapped[*corev1.PersistentVolumeClaim]{r.claim, r.applyClaim},
 		wrapped[*appsv1.StatefulSet]{r.statefulSet, r.applyStatefulSet},
 		children.Step[*scope]{Name: "server", Needs: []string{nameStatefulSet}, Apply: r.server},
 	}
+}
+
+// service declares the Service. It is adopted only when the server runs: before, it would lead to no Pod.
+func (r *reconciler) service(c kinds.Cluster) children.Child[*scope] {
+	service := children.Owns(c.Services(), func(p *scope) *corev1.Service { return desiredService(p.db) })
+	service.Adopt = func(
+		_ context.Context, p *scope, _, live *corev1.Service, _ func(*corev1.Service) (*corev1.Service, error),
+	) error {
+		set, err := r.statefulSet.Type().Cache.Get(p.db.Namespace, p.db.Name)
+		if err != nil || !p.Owns(set) || set.Status.ReadyReplicas == 0 {
+			return p.WaitToAdopt(live, "StatefulSet")
+		}
+		return nil
+	}
+	return service
 }
 
 // wrapped is a Declaration with a function that is called in place of the function that applies the Declaration. apply

@@ -43,6 +43,14 @@ type AppSpec struct {
 	// +kubebuilder:validation:Pattern=`^\S+$`
 	Image string `json:"image"`
 
+	// containerName is the name of the container that runs image. podTemplate refers to the container by this name. A
+	// change replaces the Pods. Defaults to app.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="containerName has lower-case letters, digits and '-', and begins and ends with a letter or a digit"
+	ContainerName string `json:"containerName,omitempty"`
+
 	// replicas is the number of Pods. 0 stops the App. The field has no effect while autoscaling is
 	// set. `kubectl scale` sets this field. Defaults to 1.
 	//

@@ -90,7 +90,10 @@ func Trim(obj any) (any, error) {
 	return trimmed, nil
 }
 
-// ownContainers are the names of the containers that kinds create.
+// ContainerAnnotation on a Pod of an App has the name of the container of the App, unless it has the default name.
+const ContainerAnnotation = controller.AnnotationDomain + "/container"
+
+// ownContainers are the names of the containers that kinds create, except for the names in ContainerAnnotation.
 var ownContainers = []string{"app", "before-rollout", "command", "postgresql"}
 
 // maxInjected limits the cached states of init containers, and of containers that others have added to a Pod.
@@ -116,7 +119,7 @@ func trimContainers(trimmed, pod *corev1.Pod) {
 	outlives := survivor(pod)
 	for i := range pod.Status.ContainerStatuses {
 		status := &pod.Status.ContainerStatuses[i]
-		own := slices.Contains(ownContainers, status.Name)
+		own := slices.Contains(ownContainers, status.Name) || status.Name == pod.Annotations[ContainerAnnotation]
 		switch {
 		case own && healthy: // an App reads the states of containers only if the Pod has a symptom
 			trimmed.Status.ContainerStatuses = append(trimmed.Status.ContainerStatuses, corev1.ContainerStatus{

@@ -66,6 +66,19 @@ func TestTrimKeepsFieldsThatKindsRead(t *testing.T) {
 	controllertest.Equal(t, "trimmed twice", once, twice)
 }
 
+// TestTrimKeepsContainerThatAnnotationNames checks that a container that runs is kept, unlike a container of others.
+func TestTrimKeepsContainerThatAnnotationNames(t *testing.T) {
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{pods.ContainerAnnotation: "shop"}},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "proxy", State: running}, {Name: "shop", State: running},
+		}},
+	}
+	kept := trim(t, pod).Status.ContainerStatuses
+	controllertest.Equal(t, "statuses", []corev1.ContainerStatus{{Name: "shop", State: running}}, kept)
+}
+
 func TestTrimKeepsNamesOfWindlassBesideManyOthers(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Labels:      map[string]string{"windlass.dev/app": "web"},

@@ -14,6 +14,9 @@ import (
 type AppSpecApplyConfiguration struct {
 	// image is the container image. It must not run as root. A change replaces the Pods.
 	Image *string `json:"image,omitempty"`
+	// containerName is the name of the container that runs image. podTemplate refers to the container by this name. A
+	// change replaces the Pods. Defaults to app.
+	ContainerName *string `json:"containerName,omitempty"`
 	// replicas is the number of Pods. 0 stops the App. The field has no effect while autoscaling is
 	// set. `kubectl scale` sets this field. Defaults to 1.
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -102,6 +105,14 @@ func AppSpec() *AppSpecApplyConfiguration {
 // If called multiple times, the Image field is set to the value of the last call.
 func (b *AppSpecApplyConfiguration) WithImage(value string) *AppSpecApplyConfiguration {
 	b.Image = &value
+	return b
+}
+
+// WithContainerName sets the ContainerName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ContainerName field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithContainerName(value string) *AppSpecApplyConfiguration {
+	b.ContainerName = &value
 	return b
 }
 
