@@ -23,7 +23,7 @@ import (
 
 // previousRelease is the version from which the test upgrades. The environment variable UPGRADE_FROM can name another
 // commit or tag.
-const previousRelease = "bbc7af63"
+const previousRelease = "b369597"
 
 // writesOfAnUpgrade lists all writes that an upgrade from previousRelease causes, and writesOfARollback lists all
 // writes that a rollback to previousRelease causes.
