@@ -165,7 +165,8 @@ const revisionAnnotation = "deployment.kubernetes.io/revision"
 func revisionsIn(sets []appsv1.ReplicaSet, spec map[string]any) (all []revision) {
 	for n := range sets {
 		set := &sets[n]
-		r := revision{digest: set.Spec.Template.Annotations[app.TemplateDigestAnnotation]}
+		digest := cmp.Or(set.Spec.Template.Annotations[app.TemplateDigestAnnotation], set.Annotations[app.AdoptedAnnotation])
+		r := revision{digest: digest}
 		r.number, _ = strconv.ParseInt(set.Annotations[revisionAnnotation], 10, 64)
 		if json.Unmarshal([]byte(set.Annotations[app.SpecAnnotation]), &r.previous) == nil && r.previous != nil {
 			r.fields = app.RollBack(spec, r.previous)

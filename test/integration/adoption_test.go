@@ -40,7 +40,7 @@ spec:
 apiVersion: v1
 kind: Service
 metadata: {name: shop}
-spec: {selector: {app.kubernetes.io/name: shop}, ports: [{name: web, port: 80, targetPort: 8080}]}
+spec: {selector: {app.kubernetes.io/name: shop}, ports: [{name: http, port: 80, targetPort: 8080}]}
 ---
 apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -210,7 +210,7 @@ func TestDatabaseAdoptsSecretAndClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "data-shop-0", Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: annotations},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
@@ -222,7 +222,7 @@ func TestDatabaseAdoptsSecretAndClaim(t *testing.T) {
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	objects := []string{"secret/shop-credentials", "pvc/data-shop-0"}
+	objects := []string{"secret/shop-credentials", "pvc/shop"}
 	before := uidsOf(t, namespace, objects...)
 	shared.CreateDatabase(t, namespace, "shop", framework.SmallestDatabase())
 	shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
@@ -230,6 +230,10 @@ func TestDatabaseAdoptsSecretAndClaim(t *testing.T) {
 		t.Errorf("the UIDs are %s, want %s", got, before)
 	}
 	credentials := shared.Credentials(t, namespace, "shop")
+	adopted, err := shared.Kube.CoreV1().PersistentVolumeClaims(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
+	if err != nil || adopted.Annotations["windlass.dev/made-for"] != "Database/shop" {
+		t.Errorf("the claim was not adopted: %v", err)
+	}
 	if string(credentials.Data["password"]) != "kept" || string(credentials.Data["theirs"]) != "kept, too" {
 		t.Errorf("the password is %q, and the other key %q", credentials.Data["password"], credentials.Data["theirs"])
 	}

@@ -1,10 +1,13 @@
 package report
 
 import (
+	"encoding/json"
+
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/kinds/app"
 	"windlass.dev/windlass/pkg/plan"
@@ -20,7 +23,7 @@ func isAdoption(w *plan.Write) bool {
 	return marked && !still
 }
 
-// toKeepPods returns the fields of an App, as YAML, with which a Deployment would keep its Pods when it is adopted. It
+// toKeepPods returns the fields to add to an App, as YAML, so that a Deployment keeps its Pods when it is adopted. It
 // returns "" if the Deployment keeps its Pods, or if no fields are enough.
 func toKeepPods(w *plan.Write) string {
 	var before, after appsv1.Deployment
@@ -28,7 +31,11 @@ func toKeepPods(w *plan.Write) string {
 	if convert(w.Before.Object, &before) != nil || convert(w.After.Object, &after) != nil {
 		return ""
 	}
-	fields, err := app.FieldsToKeepPods(&after.Spec.Template, &before.Spec.Template)
+	var spec v1alpha1.AppSpec
+	if json.Unmarshal([]byte(after.Annotations[app.SpecAnnotation]), &spec) != nil {
+		return ""
+	}
+	fields, err := app.FieldsToKeepPods(&spec, &after.Spec.Template, &before.Spec.Template)
 	if err != nil || len(fields) == 0 {
 		return ""
 	}

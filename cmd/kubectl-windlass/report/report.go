@@ -44,8 +44,8 @@ type Step struct {
 	Consequence string `json:"consequence"`
 	// Diff is a unified diff of the object as YAML, or the SQL.
 	Diff string `json:"diff,omitempty"`
-	// ToKeepPods are the fields of the spec of an App, as YAML, that have to change so that an adopted Deployment keeps
-	// its Pods. It is empty if the Pods stay, or if no fields are enough.
+	// ToKeepPods are the fields to add to the spec of an App, as YAML, so that an adopted Deployment keeps its Pods. It is
+	// empty if the Pods stay, or if no fields are enough.
 	ToKeepPods string `json:"toKeepPods,omitempty"`
 	// Unchecked is true if the API server did not check the write.
 	Unchecked bool `json:"unchecked,omitempty"`

@@ -44,7 +44,7 @@ func (p Plan) Text(colored bool) string {
 			b.WriteString("    " + line + "\n")
 		}
 		if s.ToKeepPods != "" {
-			b.WriteString("To keep the Pods, set in the spec of " + Printable(s.By) + ":\n")
+			b.WriteString("To keep the Pods, add to the spec of " + Printable(s.By) + ":\n")
 			for line := range strings.Lines(s.ToKeepPods) {
 				b.WriteString("    " + Printable(strings.TrimSuffix(line, "\n")) + "\n")
 			}

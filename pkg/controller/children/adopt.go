@@ -31,14 +31,14 @@ func (t *Type[T]) taken(owner Owner, live T) error {
 		owner.mark()), conflictRecheck)
 }
 
-// adoptionRecheck is how often an owner is reconciled that waits for a workload before it adopts a Service.
-const adoptionRecheck = 5 * time.Second
+// workloadRecheck is how often an owner is reconciled that waits for a workload before it adopts a Service.
+const workloadRecheck = 5 * time.Second
 
 // WaitToAdopt returns the WaitFor error of an owner that adopts a Service only after the workload with the given kind
 // belongs to the owner, and is available. Before, the Service would lead to no Pod. The workload has the name of the
 // owner.
 func (o Owner) WaitToAdopt(service metav1.Object, workload string) error {
-	return messageAdoptionWaits.Wait(adoptionRecheck, workload, o.key(), o.Kind.Kind,
+	return messageAdoptionWaits.Wait(workloadRecheck, workload, o.key(), o.Kind.Kind,
 		service.GetNamespace()+"/"+service.GetName())
 }
 
@@ -75,9 +75,5 @@ func (t *Type[T]) writeAdoption(ctx context.Context, owner Owner, want, live T) 
 	if err != nil {
 		return live, fmt.Errorf("comparing %s with its desired state: %w", t.describe(want), err)
 	}
-	adopted, err := t.apply(ctx, owner, w, live, c)
-	if err == nil {
-		t.noteRewrite(owner, w, adopted)
-	}
-	return adopted, err
+	return t.apply(ctx, owner, w, live, c)
 }

@@ -56,7 +56,7 @@ type Type[T Object] struct {
 	// the data of a ConfigMap, and is not recorded.
 	Custom bool
 
-	// dryRun is the option dryRun of the writes. Try sets it.
+	// dryRun is the option dryRun of the writes. Try and adopt set it.
 	dryRun []string
 }
 
@@ -210,11 +210,7 @@ func (t *Type[T]) update(ctx context.Context, owner Owner, want, live T) (T, err
 			return live, err
 		}
 	}
-	updated, err := t.apply(ctx, owner, w, live, c)
-	if err == nil {
-		t.noteRewrite(owner, w, updated)
-	}
-	return updated, err
+	return t.apply(ctx, owner, w, live, c)
 }
 
 // apply writes a change. While the API server rejects the result as invalid, apply tries the next merge, because the
@@ -225,6 +221,9 @@ func (t *Type[T]) apply(ctx context.Context, owner Owner, w desiredState[T], liv
 		kind = types.StrategicMergePatchType
 	}
 	updated, err := t.write(ctx, owner, live, kind, c.patch, "updating")
+	if err == nil {
+		t.noteRewrite(owner, w, updated)
+	}
 	if !rejectsField(err) {
 		return updated, err
 	}

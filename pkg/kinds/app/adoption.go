@@ -21,14 +21,14 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
 
-// adoptedAnnotation is an annotation of an adopted Deployment until all of its Pods have appLabel. If the Deployment
+// AdoptedAnnotation is an annotation of an adopted Deployment until all of its Pods have appLabel. If the Deployment
 // keeps its Pods, the value has the digests of the App's Pod template, and of the template that the Deployment keeps
-// instead. Otherwise it is empty.
-const adoptedAnnotation = controller.AnnotationDomain + "/adopted-template"
+// instead. Otherwise the value is empty.
+const AdoptedAnnotation = controller.AnnotationDomain + "/adopted-template"
 
-// isAdopted reports whether a Deployment was adopted and may have Pods without appLabel.
+// isAdopted reports whether a Deployment has AdoptedAnnotation.
 func isAdopted(d *appsv1.Deployment) bool {
-	_, found := d.Annotations[adoptedAnnotation]
+	_, found := d.Annotations[AdoptedAnnotation]
 	return found
 }
 
@@ -40,29 +40,28 @@ func isRolledOut(d *appsv1.Deployment) bool {
 // podSelector returns the labels by which the Service and the PodDisruptionBudget select the Pods: the selector of the
 // Deployment, and appLabel unless Pods may lack it.
 func (p *scope) podSelector() map[string]string {
-	d := cmp.Or(p.applied.deployment, p.observed.deployment)
+	d := p.deployment()
 	if d == nil || d.Spec.Selector == nil {
 		return podSelectorOf(p.app)
 	}
-	selector := maps.Clone(d.Spec.Selector.MatchLabels)
-	if !isAdopted(d) {
-		selector[appLabel] = p.app.Name
+	if isAdopted(d) {
+		return maps.Clone(d.Spec.Selector.MatchLabels)
 	}
-	return selector
+	return labels.Merge(d.Spec.Selector.MatchLabels, labels.Set{appLabel: p.app.Name})
 }
 
-// keepSelector keeps the selector of an adopted Deployment, because it is immutable, and adds its labels to the Pods.
+// keepSelector keeps the selector of an adopted Deployment, because a selector is immutable, and adds the labels of the
+// selector to the Pod template. While Pods may lack appLabel, keepSelector also keeps AdoptedAnnotation, with an empty
+// value: keepAdoptedTemplate sets the digests.
 func keepSelector(app *v1alpha1.App, desired, live *appsv1.Deployment) {
 	if isAdopted(live) && (live.Spec.Template.Labels[appLabel] != app.Name || !isRolledOut(live)) {
-		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, adoptedAnnotation, "")
+		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, AdoptedAnnotation, "")
 	}
 	if live.Spec.Selector == nil || equality.Semantic.DeepEqual(live.Spec.Selector, desired.Spec.Selector) {
 		return
 	}
 	desired.Spec.Selector = live.Spec.Selector.DeepCopy()
-	all := maps.Clone(desired.Spec.Template.Labels)
-	maps.Copy(all, live.Spec.Selector.MatchLabels)
-	desired.Spec.Template.Labels = all
+	desired.Spec.Template.Labels = labels.Merge(desired.Spec.Template.Labels, live.Spec.Selector.MatchLabels)
 }
 
 // adoption adopts Deployments.
@@ -81,16 +80,20 @@ func (a adoption) deployment(
 	desired.Spec.Replicas = nil
 	// With the defaults of the API server, the desired template can be compared with the live template.
 	tried, err := try(desired)
-	if err != nil {
+	isUnknown := controller.IsDryRunUnsupported(err)
+	if err != nil && !isUnknown {
+		return err
+	}
+	if err := a.checkService(ctx, desired, live); err != nil {
 		return err
 	}
 	if live.Spec.Template.Labels[appLabel] != p.app.Name {
-		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, adoptedAnnotation, "")
+		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, AdoptedAnnotation, "")
 	}
-	if p.app.Spec.BeforeRollout == nil && keepsPods(p.app, &tried.Spec.Template, &live.Spec.Template) {
+	// The template of a previous App is like that of this App.
+	isPrevious := live.Spec.Template.Annotations[TemplateDigestAnnotation] != ""
+	if !isPrevious && !isUnknown && keepsPods(p.app, &tried.Spec.Template, &live.Spec.Template) {
 		keepAdopted(desired, &live.Spec.Template, live.Spec.Template.Annotations)
-	} else if err := a.checkService(ctx, desired, live); err != nil {
-		return err
 	}
 	p.adopted = live
 	return nil
@@ -98,11 +101,11 @@ func (a adoption) deployment(
 
 // unusable says why the selector of a Deployment cannot be that of an App, or returns "".
 func unusable(selector *metav1.LabelSelector) string {
-	switch {
-	case selector == nil || len(selector.MatchExpressions) > 0:
+	if selector == nil || len(selector.MatchExpressions) > 0 {
 		return "has matchExpressions, which the selector of a Service cannot have"
-	case cmp.Or(selector.MatchLabels[controller.ManagedByLabel], controller.ManagedByWindlass) !=
-		controller.ManagedByWindlass:
+	}
+	manager, found := selector.MatchLabels[controller.ManagedByLabel]
+	if found && manager != controller.ManagedByWindlass {
 		return "has the label " + controller.ManagedByLabel + ", by which the operator finds Pods"
 	}
 	return ""
@@ -127,28 +130,26 @@ func (a adoption) checkService(ctx context.Context, desired, live *appsv1.Deploy
 }
 
 // keepsPods reports whether the live template of a Deployment differs from the desired template only in operator fields
-// that the App does not set, and in labels and annotations that the App does not set.
+// that the App does not set, and in labels and annotations that the App does not set. It returns false for an App with
+// beforeRollout, whose command runs for the Pods to come, and for an App with a database: until its Pods have the
+// digest of the connection Secret, no rotation could end.
 func keepsPods(app *v1alpha1.App, desired, live *corev1.PodTemplateSpec) bool {
-	name := containerOf(app)
-	if !equality.Semantic.DeepEqual(userFields(desired, name), userFields(live, name)) {
+	if app.Spec.BeforeRollout != nil || app.Spec.DatabaseRef != nil {
 		return false
 	}
-	// The Pods of a previous App may have previous inputs.
-	if inputs := live.Annotations[inputsDigestAnnotation]; (inputs != "" || app.Spec.DatabaseRef != nil) &&
-		inputs != desired.Annotations[inputsDigestAnnotation] {
+	name := containerOf(app)
+	if !equality.Semantic.DeepEqual(userFields(desired, name), userFields(live, name)) {
 		return false
 	}
 	plain := app.DeepCopy()
 	plain.Spec.PodTemplate, plain.Spec.Shutdown = nil, nil
 	chosen, err := desiredTemplate(plain)
-	set, err2 := desiredTemplate(app)
-	if err != nil || err2 != nil {
+	if err != nil {
 		return false
 	}
-	byDefault, bySpec := operatorValues(chosen, name), operatorValues(set, name)
-	want, is := operatorValues(desired, name), operatorValues(live, name)
-	for i := range bySpec {
-		isSet := !equality.Semantic.DeepEqual(byDefault[i], bySpec[i])
+	byDefault, want, is := operatorValues(chosen, name), operatorValues(desired, name), operatorValues(live, name)
+	for i := range want {
+		isSet := !equality.Semantic.DeepEqual(byDefault[i], want[i])
 		if isSet && !equality.Semantic.DeepEqual(want[i], is[i]) {
 			return false
 		}
@@ -157,21 +158,21 @@ func keepsPods(app *v1alpha1.App, desired, live *corev1.PodTemplateSpec) bool {
 	return isPart(over.Labels, live.Labels) && isPart(over.Annotations, live.Annotations)
 }
 
-// userFields returns a Pod template without operator fields, labels and annotations. container is the name of the
-// container of the App. A container without a security context gets an empty one, which means the same: podTemplate can
-// empty a security context, but not remove it.
-func userFields(template *corev1.PodTemplateSpec, container string) *corev1.PodTemplateSpec {
+// userFields returns the spec of a Pod template without operator fields. container is the name of the container of the
+// App. A container without a security context gets an empty one, which means the same: podTemplate can empty a security
+// context, but not remove it.
+func userFields(template *corev1.PodTemplateSpec, container string) corev1.PodSpec {
 	template = template.DeepCopy()
-	template.Annotations = map[string]string{pods.ContainerAnnotation: container}
+	template.Annotations = map[string]string{pods.ContainerAnnotation: container} // for operatorFields
 	operatorFields(template)
-	template.Annotations = nil
-	template.Spec.SecurityContext = cmp.Or(template.Spec.SecurityContext, &corev1.PodSecurityContext{})
-	for _, containers := range [][]corev1.Container{template.Spec.InitContainers, template.Spec.Containers} {
+	spec := template.Spec
+	spec.SecurityContext = cmp.Or(spec.SecurityContext, &corev1.PodSecurityContext{})
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
 			containers[i].SecurityContext = cmp.Or(containers[i].SecurityContext, &corev1.SecurityContext{})
 		}
 	}
-	return template
+	return spec
 }
 
 // operatorValues returns the values of the operator fields in the spec of a template. container is the name of the
@@ -186,12 +187,7 @@ func operatorValues(template *corev1.PodTemplateSpec, container string) [6]any {
 
 // isPart reports whether all has every entry of part.
 func isPart(part, all map[string]string) bool {
-	for key, value := range part {
-		if is, found := all[key]; !found || is != value {
-			return false
-		}
-	}
-	return true
+	return labels.SelectorFromSet(part).Matches(labels.Set(all))
 }
 
 // keepAdopted sets the template of a desired Deployment to kept, until the desired template changes. annotations are
@@ -200,7 +196,7 @@ func keepAdopted(desired *appsv1.Deployment, kept *corev1.PodTemplateSpec, annot
 	mark := adoptedMark(&desired.Spec.Template, kept)
 	desired.Spec.Template = *kept.DeepCopy()
 	desired.Spec.Template.Annotations = maps.Clone(annotations)
-	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, adoptedAnnotation, mark)
+	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, AdoptedAnnotation, mark)
 }
 
 // keepAdoptedTemplate keeps the recorded template of a Deployment that was adopted with its Pods, until the App changes
@@ -208,21 +204,26 @@ func keepAdopted(desired *appsv1.Deployment, kept *corev1.PodTemplateSpec, annot
 // the mark with the status, which is empty until the first template was applied.
 func keepAdoptedTemplate(app *v1alpha1.App, desired, live *appsv1.Deployment) {
 	last, known := pods.LastTemplate(live)
-	mark := live.Annotations[adoptedAnnotation]
+	mark := live.Annotations[AdoptedAnnotation]
 	if known && mark != "" && mark == adoptedMark(&desired.Spec.Template, last) &&
 		cmp.Or(app.Status.TemplateDigest, mark) == mark {
 		keepAdopted(desired, last, live.Spec.Template.Annotations)
 	}
 }
 
-// adoptedMark returns the value of adoptedAnnotation.
+// adoptedMark returns the value of AdoptedAnnotation.
 func adoptedMark(desired, kept *corev1.PodTemplateSpec) string {
+	return digestOfTemplate(desired) + markOfKept(kept)
+}
+
+// markOfKept returns the end of the value of AdoptedAnnotation for a template that a Deployment keeps.
+func markOfKept(kept *corev1.PodTemplateSpec) string {
 	kept = kept.DeepCopy()
 	kept.Annotations = nil
-	return digestOfTemplate(desired) + "." + digestOfJSON(kept)
+	return "." + digestOfJSON(kept)
 }
 
 // appliedDigest returns the value of status.templateDigest for a Deployment that was applied.
 func appliedDigest(d *appsv1.Deployment) string {
-	return cmp.Or(d.Spec.Template.Annotations[TemplateDigestAnnotation], d.Annotations[adoptedAnnotation])
+	return cmp.Or(d.Spec.Template.Annotations[TemplateDigestAnnotation], d.Annotations[AdoptedAnnotation])
 }

@@ -9,15 +9,24 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
+	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
+	"windlass.dev/windlass/pkg/kinds/internal/podtemplate"
 )
 
-// FieldsToKeepPods returns the fields of the spec of an App that have to change, so that the App keeps the Pods of an
-// adopted Deployment. desired is the Pod template of the App, and live that of the Deployment, both with the defaults
-// of the API server. It returns an error if no fields can say the same as live.
-func FieldsToKeepPods(desired, live *corev1.PodTemplateSpec) (map[string]any, error) {
+// FieldsToKeepPods returns the fields to add to the spec of an App, so that the App keeps the Pods of an adopted
+// Deployment. desired is the Pod template of the App, and live that of the Deployment, both with the defaults of the
+// API server. podTemplate in the result is relative to the podTemplate that the App has. FieldsToKeepPods returns an
+// error if no fields can say the same as live, or if the App replaces the Pods in any case: see keepsPods.
+func FieldsToKeepPods(spec *v1alpha1.AppSpec, desired, live *corev1.PodTemplateSpec) (map[string]any, error) {
+	if spec.BeforeRollout != nil || spec.DatabaseRef != nil {
+		return nil, errors.New("the App always replaces the Pods")
+	}
 	want, is := desired.DeepCopy(), live.DeepCopy()
 	mine := containerIn(want)
 	if mine == nil || len(is.Spec.Containers) == 0 {
@@ -40,18 +49,56 @@ func FieldsToKeepPods(desired, live *corev1.PodTemplateSpec) (map[string]any, er
 	if !slices.Equal(their.Args, mine.Args) {
 		fields["args"], mine.Args = their.Args, their.Args
 	}
+	if ports := portsIn(their); !slices.Equal(their.Ports, mine.Ports) && ports != nil {
+		fields["ports"] = ports
+		renamePorts(mine, their.Ports)
+	}
 	if account := is.Spec.ServiceAccountName; account != want.Spec.ServiceAccountName {
 		fields["serviceAccountName"] = account
 		want.Spec.ServiceAccountName, want.Spec.DeprecatedServiceAccount = account, account
 	}
-	over, err := podTemplateFor(userFields(want, mine.Name).Spec, userFields(is, mine.Name).Spec)
+	over, err := podTemplateFor(userFields(want, mine.Name), userFields(is, mine.Name))
 	if err != nil {
 		return nil, err
 	}
-	if len(over) > 0 {
-		fields["podTemplate"] = map[string]any{"spec": over}
+	if len(over) == 0 {
+		return fields, nil
 	}
-	return fields, nil
+	fields["podTemplate"] = map[string]any{"spec": over}
+	raw, err := json.Marshal(over)
+	if err != nil {
+		return nil, err
+	}
+	added := &cnatv1.PodTemplate{Spec: &runtime.RawExtension{Raw: raw}}
+	_, err = podtemplate.Merge(want, added, rulesOf(mine.Name))
+	return fields, err
+}
+
+// portsIn returns the field ports of an App whose container has the ports of c. It returns nil if a port has no name.
+func portsIn(c *corev1.Container) (ports []map[string]any) {
+	for _, p := range c.Ports {
+		if p.Name == "" {
+			return nil
+		}
+		ports = append(ports, map[string]any{"name": p.Name, "port": p.ContainerPort, "protocol": p.Protocol})
+	}
+	return ports
+}
+
+// renamePorts gives a generated container other ports. Its probes then use the new name of a port.
+func renamePorts(c *corev1.Container, ports []corev1.ContainerPort) {
+	for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+		for i := range min(len(ports), len(c.Ports)) {
+			is, next := intstr.FromString(c.Ports[i].Name), intstr.FromString(ports[i].Name)
+			if probe != nil && probe.HTTPGet != nil && probe.HTTPGet.Port == is {
+				probe.HTTPGet.Port = next
+			}
+			if probe != nil && probe.TCPSocket != nil && probe.TCPSocket.Port == is {
+				probe.TCPSocket.Port = next
+			}
+		}
+	}
+	c.Ports = ports
 }
 
 // podTemplateFor returns the spec of a podTemplate that, merged into want, results in is.
@@ -76,6 +123,9 @@ func podTemplateFor(want, is corev1.PodSpec) (over map[string]any, err error) {
 	patch, err = json.Marshal(over)
 	if err != nil {
 		return nil, err
+	}
+	if strings.Contains(string(patch), ":null") {
+		return nil, errors.New("podTemplate cannot remove the field of a list item")
 	}
 	result, err := strategicpatch.StrategicMergePatch(from, patch, corev1.PodSpec{})
 	if err != nil {

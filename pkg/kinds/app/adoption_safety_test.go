@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,11 @@ func TestObjectsOfSomebodyElseStayUntilDeploymentServes(t *testing.T) {
 			deployment: change(func(d *appsv1.Deployment) {
 				d.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Exists"}}
 			}), err: "its selector has matchExpressions",
+		},
+		"the selector has an empty label of the operator": {
+			deployment: change(func(d *appsv1.Deployment) {
+				d.Spec.Selector.MatchLabels = map[string]string{controller.ManagedByLabel: ""}
+			}), err: "its selector has the label app.kubernetes.io/managed-by",
 		},
 		"the selector has a label of the operator": {
 			deployment: change(func(d *appsv1.Deployment) {
@@ -196,20 +202,72 @@ func TestForgedAdoptionDoesNotChangeTemplate(t *testing.T) {
 		forged.Spec.Template.Spec.Containers[0].Image = "forged:1"
 		mark := adoptedMark(&desired, &forged.Spec.Template)
 		d.Annotations = recorded(t, forged).Annotations
-		d.Annotations[adoptedAnnotation] = mark
+		d.Annotations[AdoptedAnnotation] = mark
 	})
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	controllertest.Equal(t, "image", "web:1", f.deployment().Spec.Template.Spec.Containers[0].Image)
 }
 
-func TestPodsOfPreviousAppWithPreviousInputsAreReplaced(t *testing.T) {
-	app := example(withDatabase)
-	template := templateOf(app, contents{"Secret/db-credentials": {Digest: "new"}})
-	for digest, keeps := range map[string]bool{
-		"": false, "previous": false, template.Annotations[inputsDigestAnnotation]: true,
+// TestAdoptedDeploymentOfPreviousAppKeepsPodsWithSameInputs adopts a Deployment that was orphaned.
+func TestAdoptedDeploymentOfPreviousAppKeepsPodsWithSameInputs(t *testing.T) {
+	for name, c := range map[string]struct {
+		data  string
+		keeps bool
+	}{
+		"the Secret is the same": {data: "canary", keeps: true},
+		"the Secret has changed": {data: "other"},
 	} {
-		live := template.DeepCopy()
-		live.Annotations = map[string]string{inputsDigestAnnotation: digest}
-		controllertest.Equal(t, "keeps the Pods with inputs "+digest, keeps, keepsPods(app, template, live))
+		t.Run(name, func(t *testing.T) {
+			d := readyFixture(t, withDatabase).deployment()
+			d.OwnerReferences, d.UID, d.ResourceVersion = nil, "orphan", "7"
+			metav1.SetMetaDataAnnotation(&d.ObjectMeta, "windlass.dev/adopt", "App/web")
+			next := example(withDatabase, func(app *v1alpha1.App) { app.UID = "next" })
+			credentials := secret("db-credentials")
+			credentials.Data["uri"] = []byte(c.data)
+			f := newFixture(t, next, credentials, d)
+			for range 3 {
+				controllertest.ErrorContains(t, "", f.Reconcile().Err)
+			}
+			is := cmp.Equal(d.Spec.Template, f.deployment().Spec.Template)
+			controllertest.Equal(t, "the template is the same", c.keeps, is)
+		})
 	}
+}
+
+// TestAdoptionThatKeepsPodsNeedsLabelsOfService checks the labels before a later change of the App replaces the Pods.
+func TestAdoptionThatKeepsPodsNeedsLabelsOfService(t *testing.T) {
+	their := theirDeployment(example(), func(d *appsv1.Deployment) { d.Spec.Template.Labels["tier"] = "front" })
+	service := theirService()
+	service.Spec.Selector = map[string]string{"app": "web", "tier": "front"}
+	f := newFixture(t, example(), their, service)
+	controllertest.ErrorContains(t, "Service web would not select them", f.Reconcile().Err)
+	f.Change(withPodTemplate("metadata: {labels: {tier: front}}"))
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "grace period", int64(12), *f.deployment().Spec.Template.Spec.TerminationGracePeriodSeconds)
+}
+
+func TestBeforeRolloutDoesNotRunForPodsThatWereKept(t *testing.T) {
+	f := newFixture(t, example(), theirDeployment(example()))
+	for range 2 {
+		controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	}
+	f.Change(func(app *v1alpha1.App) {
+		app.Spec.BeforeRollout = &v1alpha1.AppBeforeRollout{Command: []string{"migrate"}}
+		app.Spec.Replicas = ptr.To[int32](7)
+	})
+	for range 2 {
+		r := f.Reconcile()
+		controllertest.ErrorContains(t, "", r.Err)
+		if slices.ContainsFunc(r.Writes, func(w string) bool { return strings.HasPrefix(w, "create pods ") }) {
+			t.Errorf("the command runs: %v", r.Writes)
+		}
+	}
+	controllertest.Equal(t, "replicas", int32(7), *f.deployment().Spec.Replicas)
+	controllertest.Equal(t, "grace period", int64(12), *f.deployment().Spec.Template.Spec.TerminationGracePeriodSeconds)
+	f.Change(func(app *v1alpha1.App) { app.Spec.Image, app.Spec.Replicas = "web:2", ptr.To[int32](5) })
+	for range 2 {
+		f.Reconcile()
+	}
+	controllertest.Equal(t, "replicas while the command runs", int32(5), *f.deployment().Spec.Replicas)
+	controllertest.Equal(t, "image", "web:1", f.deployment().Spec.Template.Spec.Containers[0].Image)
 }

@@ -17,23 +17,27 @@ import (
 // adoptionRecheck is how often an App is reconciled that cannot adopt an object.
 const adoptionRecheck = 30 * time.Second
 
-// adoptService prevents the adoption of a Service if the Service would lose its type or a port, and until the
-// Deployment is available. If this reconcile has adopted the Deployment, each port of the Service leads to the number
+// adoptService prevents the adoption of a Service if clients would lose an address, and until the Deployment is
+// available. If this reconcile has adopted the Deployment, each port of the Service leads to the number
 // of the container's port, unless the previous Pods have the name of the port: see keepTargets. A later reconcile does
-// not know the previous Pods, and adopts the Service when they are gone.
+// not know the previous Pods, and adopts the Service only after the rollout.
 func adoptService(p *scope, desired, live *corev1.Service) error {
 	if lost := lostAddress(desired, live); lost != "" {
 		return controller.Stalled(messageLostAddress.Error(live.Namespace+"/"+live.Name, lost), adoptionRecheck)
 	}
-	d := cmp.Or(p.applied.deployment, p.observed.deployment)
-	if d == nil || !isAvailable(d) || p.adopted == nil && !isRolledOut(d) {
+	d := p.deployment()
+	if d == nil || !isAvailable(d) {
 		return p.WaitToAdopt(live, "Deployment")
 	}
 	if isRolledOut(d) {
 		return nil
 	}
+	if p.adopted == nil {
+		return p.WaitToAdopt(live, "Deployment")
+	}
 	for i, port := range portsOf(p.app) {
-		if !hasPort(&p.adopted.Spec.Template, port) {
+		hasName := func(c corev1.Container) bool { return hasPort(c, port) }
+		if !slices.ContainsFunc(p.adopted.Spec.Template.Spec.Containers, hasName) {
 			desired.Spec.Ports[i].TargetPort = intstr.FromInt32(port.Port)
 		}
 	}
@@ -48,21 +52,34 @@ func lostAddress(desired, live *corev1.Service) string {
 	}
 	for _, port := range live.Spec.Ports {
 		protocol := cmp.Or(port.Protocol, corev1.ProtocolTCP)
-		if !slices.ContainsFunc(desired.Spec.Ports, func(other corev1.ServicePort) bool {
-			return other.Port == port.Port && cmp.Or(other.Protocol, corev1.ProtocolTCP) == protocol
-		}) {
+		i := slices.IndexFunc(desired.Spec.Ports, func(other corev1.ServicePort) bool {
+			return other.Port == port.Port && other.Protocol == protocol
+		})
+		switch {
+		case i < 0:
 			return fmt.Sprintf("port %d/%s", port.Port, protocol)
+		case port.Name != "" && port.Name != desired.Spec.Ports[i].Name:
+			return fmt.Sprintf("the name %s of port %d/%s", port.Name, port.Port, protocol)
 		}
+	}
+	switch is, want := &live.Spec, &desired.Spec; {
+	case len(is.ExternalIPs) > 0:
+		return "its externalIPs"
+	case is.LoadBalancerIP != "":
+		return "its loadBalancerIP"
+	case !slices.Equal(is.LoadBalancerSourceRanges, want.LoadBalancerSourceRanges):
+		return "its loadBalancerSourceRanges"
+	case is.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal &&
+		want.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal:
+		return "externalTrafficPolicy: Local"
 	}
 	return ""
 }
 
-// hasPort reports whether a container of a template has a port with the name and protocol of a port of an App.
-func hasPort(template *corev1.PodTemplateSpec, port v1alpha1.AppPort) bool {
-	return slices.ContainsFunc(template.Spec.Containers, func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.Ports, func(is corev1.ContainerPort) bool {
-			return is.Name == port.Name && is.Protocol == port.Protocol
-		})
+// hasPort reports whether a container has a port with the name and protocol of a port of an App.
+func hasPort(c corev1.Container, port v1alpha1.AppPort) bool {
+	return slices.ContainsFunc(c.Ports, func(is corev1.ContainerPort) bool {
+		return is.Name == port.Name && is.Protocol == port.Protocol
 	})
 }
 

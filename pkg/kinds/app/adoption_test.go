@@ -53,7 +53,7 @@ func theirDeployment(app *v1alpha1.App, changes ...func(*appsv1.Deployment)) *ap
 func theirService() *corev1.Service {
 	return &corev1.Service{ObjectMeta: metaOfAdoptable(), Spec: corev1.ServiceSpec{
 		Selector: adoptable, ClusterIP: "10.0.0.1",
-		Ports: []corev1.ServicePort{{Name: "web", Port: 80, TargetPort: intstr.FromInt32(8080)}},
+		Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}},
 	}}
 }
 
@@ -83,7 +83,7 @@ func TestAdoptedDeploymentKeepsSelectorAndPods(t *testing.T) {
 	f.Change(func(app *v1alpha1.App) { app.Spec.Image = "web:2" })
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	check(35, "web")
-	controllertest.Equal(t, "mark", "", f.deployment().Annotations[adoptedAnnotation])
+	controllertest.Equal(t, "mark", "", f.deployment().Annotations[AdoptedAnnotation])
 }
 
 // withoutStatus returns the writes to other objects than the App.

@@ -35,18 +35,25 @@ func (p *scope) wantedRun() *runID {
 // it was rolled out before, or a run for it has succeeded.
 func mayRollOut(app *v1alpha1.App, digest string) bool {
 	status := &app.Status
-	available := status.LastAvailable != nil && status.LastAvailable.TemplateDigest == digest
+	has := func(stored string) bool { // also as the beginning of the value of AdoptedAnnotation
+		return stored == digest || strings.HasPrefix(stored, digest+".")
+	}
+	available := status.LastAvailable != nil && has(status.LastAvailable.TemplateDigest)
 	succeeded := slices.ContainsFunc(status.BeforeRolloutRuns, func(r v1alpha1.BeforeRolloutRun) bool {
 		return r.TemplateDigest == digest && r.Phase == v1alpha1.BeforeRolloutSucceeded
 	})
-	return available || succeeded || status.TemplateDigest == digest
+	return available || succeeded || has(status.TemplateDigest)
 }
 
 // templateToKeep returns the Pod template that the operator applied last. It returns nil if the record does not have
 // this template, or if mayRollOut is false for the template: users can edit the record, and the status may be lost.
 func templateToKeep(app *v1alpha1.App, live *appsv1.Deployment) *corev1.PodTemplateSpec {
 	last, known := pods.LastTemplate(live)
-	if !known || !mayRollOut(app, digestOfTemplate(last)) {
+	if !known {
+		return nil
+	}
+	isKept := strings.HasSuffix(app.Status.TemplateDigest, markOfKept(last))
+	if !isKept && !mayRollOut(app, digestOfTemplate(last)) {
 		return nil
 	}
 	return last

@@ -60,6 +60,11 @@ func ownedBy(c kinds.Cluster, before *beforeRollout, volumes *volumeClaims) []ch
 				return desiredDisruptionBudget(p.app, p.podSelector())
 			},
 			Hold: func(p *scope) bool { return needsBudget(p.app) && hasNoDeployment(p) },
+			Keep: func(p *scope, desired, live *policyv1.PodDisruptionBudget) {
+				if s := live.Spec.Selector; s != nil && s.MatchLabels[appLabel] == p.app.Name { // as in keepServiceSelector
+					desired.Spec.Selector.MatchLabels[appLabel] = p.app.Name
+				}
+			},
 		},
 		children.Step[*scope]{Name: "sizes", Needs: []string{nameClaims}, Apply: reportSizes},
 	}
@@ -71,7 +76,7 @@ func holdsAutoscaler(p *scope) bool { return isAutoscaled(p.app) && hasNoDeploym
 
 // hasNoDeployment reports whether the App has no Deployment, for example because somebody else has one of this name.
 func hasNoDeployment(p *scope) bool {
-	return p.applied.deployment == nil && p.observed.deployment == nil
+	return p.deployment() == nil
 }
 
 // deploymentOf declares the Deployment.

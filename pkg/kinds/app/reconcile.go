@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -42,6 +43,11 @@ type scope struct {
 	applied applied
 	// requeueAfter is positive if time alone can change the status. finish sets it.
 	requeueAfter time.Duration
+}
+
+// deployment returns the Deployment after it was applied, or else the Deployment that prepare has read, or nil.
+func (p *scope) deployment() *appsv1.Deployment {
+	return cmp.Or(p.applied.deployment, p.observed.deployment)
 }
 
 func newScope(app *v1alpha1.App, owner children.Owner) *scope {

@@ -38,15 +38,19 @@ func serviceOf(c kinds.Cluster) children.Child[*scope] {
 	}
 }
 
-// keepServiceSelector keeps the selector of a Service while the Deployment was adopted and may have Pods that lack
-// labels of the App: the selector of the Service can have more labels than that of the Deployment, so that the Service
-// selects no Pods of other Deployments.
+// keepServiceSelector keeps the selector of a Service while Pods of an adopted Deployment may lack appLabel. The
+// selector of the Service can have more labels than the selector of the Deployment, and then selects no Pods of other
+// Deployments.
 func keepServiceSelector(p *scope, desired, live *corev1.Service) {
-	d := cmp.Or(p.applied.deployment, p.observed.deployment)
+	if live.Spec.Selector[appLabel] == p.app.Name { // `kubectl rollout undo` can restore AdoptedAnnotation
+		desired.Spec.Selector[appLabel] = p.app.Name
+		return
+	}
+	d := p.deployment()
 	if d == nil || !isAdopted(d) || len(live.Spec.Selector) == 0 {
 		return
 	}
-	if isPart(live.Spec.Selector, d.Spec.Template.Labels) && live.Spec.Selector[appLabel] == "" {
+	if isPart(live.Spec.Selector, d.Spec.Template.Labels) {
 		desired.Spec.Selector = maps.Clone(live.Spec.Selector)
 	}
 }
@@ -69,9 +73,7 @@ func keepTargets(app *v1alpha1.App, d *appsv1.Deployment, isHeld bool, desired, 
 	}
 	for i, p := range portsOf(app) {
 		number := intstr.FromInt32(p.Port)
-		hasName := slices.ContainsFunc(container.Ports, func(is corev1.ContainerPort) bool {
-			return is.Name == p.Name && is.Protocol == p.Protocol
-		})
+		hasName := hasPort(*container, p)
 		hasNumber := slices.ContainsFunc(container.Ports, func(is corev1.ContainerPort) bool {
 			return is.ContainerPort == p.Port && is.Protocol == p.Protocol
 		})

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"errors"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,7 +20,7 @@ import (
 // setSelector sets the selector of the Pods, for autoscalers.
 func setSelector(p *scope) {
 	selector := &metav1.LabelSelector{MatchLabels: selectorOf(p.app)}
-	if d := cmp.Or(p.applied.deployment, p.observed.deployment); d != nil && d.Spec.Selector != nil {
+	if d := p.deployment(); d != nil && d.Spec.Selector != nil {
 		selector = d.Spec.Selector
 	}
 	p.app.Status.Selector = metav1.FormatLabelSelector(selector)

@@ -23,11 +23,16 @@ func desiredTemplate(app *v1alpha1.App) (*corev1.PodTemplateSpec, error) {
 		template.Annotations = map[string]string{pods.ContainerAnnotation: name}
 	}
 	setOperatorFields(app, template)
-	return podtemplate.Merge(template, app.Spec.PodTemplate, podtemplate.Rules{
-		Container: containerOf(app),
+	return podtemplate.Merge(template, app.Spec.PodTemplate, rulesOf(containerOf(app)))
+}
+
+// rulesOf says what spec.podTemplate must not change. container is the name of the container of the App.
+func rulesOf(container string) podtemplate.Rules {
+	return podtemplate.Rules{
+		Container: container,
 		InSpec:    []podtemplate.Field[corev1.Container]{podtemplate.Image, podtemplate.Command, podtemplate.Args},
 		PodInSpec: []podtemplate.Field[corev1.PodSpec]{podtemplate.ServiceAccountName},
-	})
+	}
 }
 
 // setDigests sets the annotations of a Pod template that change with the template, and with the contents of the inputs.
@@ -110,15 +115,15 @@ func holdTemplate(desired, live *appsv1.Deployment, template *corev1.PodTemplate
 }
 
 // hasTemplateDrift reports whether live differs from the desired template although the App has not changed.
-// appliedDigest is the digest of the template that the operator applied last. The record does not show this drift: the
+// lastApplied is the digest of the template that the operator applied last. The record does not show this drift: the
 // record is an annotation of the Deployment, and `kubectl rollout undo` restores these annotations, too.
-func hasTemplateDrift(appliedDigest string, desired, live *appsv1.Deployment) bool {
+func hasTemplateDrift(lastApplied string, desired, live *appsv1.Deployment) bool {
 	want, have := &desired.Spec.Template, &live.Spec.Template
-	wantContainer, haveContainer := containerIn(want), containerIn(have)
-	if appliedDigest == "" || want.Annotations[TemplateDigestAnnotation] != appliedDigest ||
+	wantContainer, haveContainer := containerIn(want), pods.Container(have, containerNamedIn(want))
+	if lastApplied == "" || want.Annotations[TemplateDigestAnnotation] != lastApplied ||
 		wantContainer == nil || haveContainer == nil {
 		return false
 	}
-	return have.Annotations[TemplateDigestAnnotation] != appliedDigest || haveContainer.Image != wantContainer.Image ||
+	return have.Annotations[TemplateDigestAnnotation] != lastApplied || haveContainer.Image != wantContainer.Image ||
 		!slices.Equal(haveContainer.Command, wantContainer.Command) || !slices.Equal(haveContainer.Args, wantContainer.Args)
 }

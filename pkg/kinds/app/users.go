@@ -85,9 +85,7 @@ func (u *Users) deploysPrevious(app *v1alpha1.App, secret *corev1.Secret) bool {
 // hasReplaced reports whether the Deployment controller has replaced all Pods of previous templates. The status of the
 // Deployment also counts Pods that the cache lacks because another client has removed ManagedByLabel.
 func hasReplaced(d *appsv1.Deployment) bool {
-	s := d.Status
-	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == s.Replicas && s.UnavailableReplicas == 0 &&
-		ptr.Deref(s.TerminatingReplicas, 0) == 0
+	return isRolledOut(d) && d.Status.UnavailableReplicas == 0 && ptr.Deref(d.Status.TerminatingReplicas, 0) == 0
 }
 
 // deploysCurrent reports whether the template of a Deployment is for the current content of a Secret, or does not use
