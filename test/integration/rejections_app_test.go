@@ -57,6 +57,18 @@ func TestRejectionsOfAppsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 		"the name of a port": {
 			`"ports":[{"name":"1","port":80}]`, []string{"spec.ports[0].name: ", "at least one letter"},
 		},
+		"the same port twice": {
+			`"ports":[{"name":"a","port":80},{"name":"b","port":80}]`,
+			[]string{"spec.ports: ", "two entries of ports have the same port and protocol"},
+		},
+		"the same port of the Service twice": {
+			`"ports":[{"name":"a","port":81,"servicePort":80},{"name":"b","port":82,"servicePort":80}]`,
+			[]string{"spec.ports: ", "two entries of ports have the same servicePort and protocol"},
+		},
+		"the same name of a volume twice": {
+			`"volumes":[{"name":"a","mountPath":"/a","emptyDir":{}},{"name":"a","mountPath":"/b","emptyDir":{}}]`,
+			[]string{"spec.volumes: ", "two entries of volumes have the same name"},
+		},
 		"a liveness probe that must succeed twice": {
 			`"probes":{"liveness":{"tcpSocket":{},"successThreshold":2}}`,
 			[]string{"spec.probes: ", "successThreshold of a startup or liveness probe must be 1"},
