@@ -31,8 +31,8 @@ SEED ?= 1
 PLAN ?=
 # RACE enables the race detector for the plans. Without the race detector, the plans take a third of the time.
 RACE ?= -race
-# CHANGES is a number that selects the quarter of the long tests that `make test` runs: of those with a cluster of their
-# own, and of the changes of fields. `make test-all` runs all of them.
+# CHANGES is a number that selects the quarter of the long tests that `make test` runs: of the tests that call
+# framework.InQuarter, and of the cases from framework.Quarter. `make test-all` runs all of them.
 CHANGES ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)
 # SUITE is the directory below test of `make test-one`, and RUN the regular expression that selects its tests.
 SUITE ?= integration

@@ -48,6 +48,7 @@ func TestReadKindsFindsAllKindsAndVersions(t *testing.T) {
 }
 
 func TestSameSeedMakesSameObject(t *testing.T) {
+	framework.InQuarter(t)
 	t.Parallel()
 	for _, kind := range shippedKinds(t) {
 		for number := range 50 {

@@ -20,6 +20,7 @@ import (
 )
 
 func TestOwnerCostsOneCreatePerChildAndOneStatusWritePerPhase(t *testing.T) {
+	framework.InQuarter(t)
 	forAll(t, func(t *testing.T, o owner) {
 		namespace := shared.NewNamespace(t)
 		createEverything(t, o, shared, namespace)

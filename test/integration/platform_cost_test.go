@@ -17,6 +17,7 @@ import (
 // TestPlatformWritesGrowLinearlyWithComponents counts the requests for Platforms of three sizes. Half of the
 // components depend on another component.
 func TestPlatformWritesGrowLinearlyWithComponents(t *testing.T) {
+	framework.InQuarter(t)
 	t.Parallel()
 	for _, n := range []int{10, 50, 200} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -23,6 +23,7 @@ const maxMemory = 300 << 20
 // TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory plans hundreds of objects of all kinds that are in their desired
 // state.
 func TestPlanOfManyObjectsTakesFewRequestsAndLittleMemory(t *testing.T) {
+	framework.InQuarter(t)
 	namespace := shared.NewNamespace(t)
 	kubeconfig, username := user(t, namespace, "planner", everything)
 	createConnections(t, namespace)

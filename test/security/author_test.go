@@ -161,6 +161,7 @@ func TestPlatformRunsPodsOnlyWhereItsAuthorMay(t *testing.T) {
 // TestPolicyAffordsLargestPlatform writes a Platform with as many components as the schema allows, and about as many
 // values as etcd can store in one object. The policy must compare all values within the cost budget of CEL.
 func TestPolicyAffordsLargestPlatform(t *testing.T) {
+	framework.InQuarter(t)
 	t.Parallel()
 	a := newAuthor(t)
 	a.grant(t)

@@ -140,6 +140,7 @@ func TestSecretAnnotationCostsOneRead(t *testing.T) {
 }
 
 func TestWriteBudgetSlowsRevertLoop(t *testing.T) {
+	framework.InQuarter(t)
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	tenant.CreateApp(t, tenant.Namespace, "web", tenantApp)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"windlass.dev/windlass/test/framework"
 	"windlass.dev/windlass/test/schema"
 )
 
@@ -37,6 +38,7 @@ func overLimit(of schema.Node) (value any, rejection string, ok bool) {
 }
 
 func TestSchemaRejectsValuesBeyondLimits(t *testing.T) {
+	framework.InQuarter(t)
 	t.Parallel()
 	tenant, limits := shared.NewTenant(t), 0
 	for _, v := range schema.Versions(t) {

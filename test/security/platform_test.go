@@ -137,6 +137,7 @@ func forge(t *testing.T, tenant *framework.Tenant, platform *v1alpha1.Platform, 
 // TestForgedComponentsDoNotDelayPlatform creates hundreds of Apps that look like children of a Platform and have a
 // finalizer.
 func TestForgedComponentsDoNotDelayPlatform(t *testing.T) {
+	framework.InQuarter(t)
 	t.Parallel()
 	tenant := shared.NewTenant(t)
 	platform := platformIn(t, tenant.Namespace, web("web"))

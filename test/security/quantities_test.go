@@ -51,6 +51,7 @@ func encoded(t *testing.T, object any) []byte {
 }
 
 func TestSchemaRejectsUndecodableQuantities(t *testing.T) {
+	framework.InQuarter(t)
 	t.Parallel()
 	values := map[any]bool{
 		1: true, 1000000: true, "1": true, "100m": true, "1.5Gi": true, "0.1000001": true, ".5": true, "5.": true,
@@ -129,6 +130,7 @@ func oddValues(of schema.Node) []string {
 // TestGoClientDecodesEveryAcceptedObject creates objects with odd values in dry runs. The test tries each schema
 // of an API version once: the fields of an App and of the App in a Platform have one schema and one Go type.
 func TestGoClientDecodesEveryAcceptedObject(t *testing.T) {
+	framework.InQuarter(t)
 	t.Parallel()
 	tenant, accepted, tried := shared.NewTenant(t), 0, map[string]bool{}
 	for _, s := range schema.Versions(t) {
