@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// quarters is the number of test runs that cover everything of which one run makes a quarter. The number in the
-// environment variable CHANGES selects the quarter. `make test` sets CHANGES to the number of commits, so that the
-// tests of four successive commits cover everything. Without CHANGES, as in `make test-all`, a run covers everything.
+// quarters is the number of parts into which the long tests are divided. A test run includes one part, which the number
+// in the environment variable CHANGES selects. `make test` sets CHANGES to the number of commits, so that the test runs
+// of four successive commits include all parts. Without CHANGES, as in `make test-all`, a test run includes all parts.
 const quarters = 4
 
 // inQuarter reports whether this run includes the item with a number.

@@ -53,7 +53,7 @@ metadata: {name: shop}
 spec: {minAvailable: 1, selector: {matchLabels: {app.kubernetes.io/name: shop}}}
 `
 
-// likeTheirs returns the spec of an App whose Pods are those of the chart, but for operator fields.
+// likeTheirs returns the spec of an App whose Pod template differs from that of the chart only in operator fields.
 func likeTheirs() v1alpha1.AppSpec {
 	spec := smallest()
 	spec.Replicas = ptr.To[int32](2)
@@ -128,6 +128,13 @@ func TestAppAdoptsObjectsWithAnnotation(t *testing.T) {
 			kubectl("delete", "app/shop", "--cascade=orphan")
 			if got := uidsOf(t, namespace, objects...); got != before || runningPods(t, namespace) != pods {
 				t.Errorf("after the App was deleted, the UIDs of its children are %s, want %s", got, before)
+			}
+			marked := []string{"deployment/shop", "service/shop"}
+			kubectl(append(append([]string{"annotate"}, marked...), "windlass.dev/last-applied-", "windlass.dev/app-spec-",
+				"windlass.dev/adopted-template-")...)
+			kubectl(append(append([]string{"label"}, marked...), "app.kubernetes.io/managed-by-")...)
+			if runningPods(t, namespace) != pods {
+				t.Error("the removal of the marks has replaced Pods")
 			}
 			owners := kubectl(append([]string{"get", "-o", "jsonpath={.items[*].metadata.ownerReferences}"}, objects...)...)
 			if owners != "" {

@@ -31,10 +31,14 @@ func consequence(w *plan.Write) string {
 	}
 	switch w.Kind {
 	case "Deployment", "StatefulSet":
-		if to := rollout(w); to != "" {
-			return strings.TrimPrefix(changed+", and "+to, "is changed, and ")
+		switch how := rollout(w); {
+		case how == "":
+			return changed + ", and its Pods keep running"
+		case isAdoption(w):
+			return changed + ", and " + how
+		default:
+			return how
 		}
-		return changed + ", and its Pods keep running"
 	}
 	if only := finalizers(w); only != "" {
 		return only

@@ -111,7 +111,8 @@ func unusable(selector *metav1.LabelSelector) string {
 	return ""
 }
 
-// checkService returns an error if the Service of the App selects the Pods of live, but not those of desired.
+// checkService returns an error if the Service with the name of the App selects Pods with the labels of the live
+// template, and would not select Pods with the labels of the desired template.
 func (a adoption) checkService(ctx context.Context, desired, live *appsv1.Deployment) error {
 	service, err := a.kube.CoreV1().Services(live.Namespace).Get(ctx, live.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -18,9 +18,9 @@ import (
 const adoptionRecheck = 30 * time.Second
 
 // adoptService prevents the adoption of a Service if clients would lose an address, and until the Deployment is
-// available. If this reconcile has adopted the Deployment, each port of the Service leads to the number
-// of the container's port, unless the previous Pods have the name of the port: see keepTargets. A later reconcile does
-// not know the previous Pods, and adopts the Service only after the rollout.
+// available. If this reconcile has adopted the Deployment, each port of the Service leads to the number of the
+// container's port, unless the previous Pods have the name of the port: see keepTargets. A later reconcile does not
+// know the previous Pods, and adopts the Service only after the rollout.
 func adoptService(p *scope, desired, live *corev1.Service) error {
 	if lost := lostAddress(desired, live); lost != "" {
 		return controller.Stalled(messageLostAddress.Error(live.Namespace+"/"+live.Name, lost), adoptionRecheck)

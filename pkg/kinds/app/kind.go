@@ -11,6 +11,9 @@
 //     and volumes.go.
 //  4. It sets the status (status.go, pods.go).
 //
+// A Deployment and a Service of somebody else can be adopted (adoption.go, adoption_service.go). A plan uses
+// FieldsToKeepPods (adoption_advice.go).
+//
 // Users (users.go) tells the controllers of databases which Apps use a previous content of a connection Secret.
 package app
 
