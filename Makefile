@@ -32,7 +32,7 @@ PLAN ?=
 # RACE enables the race detector for the plans. Without the race detector, the plans take a third of the time.
 RACE ?= -race
 # CHANGES is a number that selects the quarter of the long tests that `make test` runs: of the tests that call
-# framework.InQuarter, and of the cases from framework.Quarter. `make test-all` runs all of them.
+# framework.InQuarter, and of the cases and scenarios from framework.Quarter. `make test-all` runs all of them.
 CHANGES ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)
 # SUITE is the directory below test of `make test-one`, and RUN the regular expression that selects its tests.
 SUITE ?= integration
@@ -156,12 +156,12 @@ test-upgrade: postgresql build bin/kubernetes ## Upgrade from another version: m
 	@$(STEP) "upgrade" env UPGRADE_FROM=$(FROM) \
 		go test -race -count=1 -tags integration -run '^TestUpgradeAndRollbackRestartNothing$$' ./test/integration
 
-# An eightieth of the plans takes some minutes. The tests have no timeout, because a long duration is not a failure.
+# The tests have no timeout, because a long duration is not a failure.
 faults := env GOGC=400 bin/faults.test -test.run '^TestFaults$$' -test.timeout 0
 
 .PHONY: test-faults
-test-faults: postgresql bin/faults.test bin/kubernetes ## Run an eightieth of the plans of `make faults`, selected by SEED.
-	@$(STEP) "faults, an eightieth" $(faults) -faults.seed $(SEED)
+test-faults: postgresql bin/faults.test bin/kubernetes ## Run an eightieth of the plans of `make faults`, selected by SEED, in a quarter of its scenarios.
+	@$(STEP) "faults, an eightieth" env CHANGES=$(CHANGES) $(faults) -faults.seed $(SEED)
 
 .PHONY: faults
 faults: postgresql bin/faults.test bin/kubernetes ## Run all plans, with a fault at every request and event: make faults [PLAN=NAME].

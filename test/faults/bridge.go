@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,12 @@ type call struct {
 	body                      []byte
 	resource                  int // index in resources, or -1
 	history                   *history
+}
+
+// writes reports whether a successful call causes an event. A dry run causes none, and its response may have no
+// resourceVersion.
+func (c call) writes() bool {
+	return c.method != http.MethodGet && !strings.Contains(c.path, "dryRun=")
 }
 
 // response is the response to a call. If err is set, the other fields are empty.
@@ -87,7 +94,7 @@ func (b *bridge) send(c call) response {
 	if c.history != nil {
 		r.body = c.history.inBubbleTime(r.body)
 	}
-	if c.method == http.MethodGet || c.history == nil || c.resource < 0 || r.status >= http.StatusMultipleChoices {
+	if !c.writes() || c.history == nil || c.resource < 0 || r.status >= http.StatusMultipleChoices {
 		return r
 	}
 	if err := b.awaitEvents(c, r); err != nil {

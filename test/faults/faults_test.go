@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"windlass.dev/windlass/test/framework"
 )
 
 var (
-	all      = flag.Bool("faults.all", false, "run all plans, not only an eightieth of them")
+	all      = flag.Bool("faults.all", false, "run all plans, not only an eightieth of the plans of some scenarios")
 	planName = flag.String("faults.plan", "", "run only the plan with this `name`, or the plans whose names "+
 		"begin with it and a slash")
 	seed          = flag.Uint64("faults.seed", 1, "the seed that selects the eightieth of the plans")
@@ -24,11 +26,14 @@ var (
 	logs        = flag.String("faults.logs", "", "the directory for the logs of plans that fail")
 )
 
-// TestFaults runs the plans that the flags select. By default, it runs one of 80 plans. Because a plan with a
-// PostgreSQL server takes seconds, it runs only one of 160 such plans, in half of the scenarios with a PostgreSQL
-// server.
+// TestFaults runs the plans that the flags select. By default, it runs one of 80 plans in a quarter of the scenarios
+// (see framework.Quarter).
 func TestFaults(t *testing.T) {
-	runner := newPlanRunner(harnessStarter(t), selectedScenarios(), *parallel)
+	scenarios, err := selectedScenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner := newPlanRunner(harnessStarter(t), scenarios, *parallel)
 	runner.reportProgress = func(text string) { fmt.Println(text) }
 	runner.reportFailure = func(p plan, text string) {
 		fmt.Printf("%s failed\n", p)
@@ -49,8 +54,7 @@ func TestFaults(t *testing.T) {
 	case *planName != "":
 		runner.selects = isSelected
 	case !*all:
-		eightieth, withSQL := sample(80, *seed), sample(160, *seed)
-		runner.selects = func(p plan) bool { return eightieth(p) && (!runner.scenarios[p.scenario].sql || withSQL(p)) }
+		runner.selects = sample(80, *seed)
 	}
 	runner.stopAtFailure = *stopAtFirst
 	runner.runReferences(t)
@@ -72,15 +76,18 @@ func isSelected(p plan) bool {
 }
 
 // selectedScenarios returns the scenarios that the flags select.
-func selectedScenarios() []scenario {
+func selectedScenarios() ([]scenario, error) {
 	name, _, _ := strings.Cut(*planName, "/")
-	half := sample(2, *seed)
-	return slices.DeleteFunc(allScenarios(), func(s scenario) bool {
-		if name != "" || !*all && (s.noFaults || s.sql && !half(plan{scenario: s.name})) {
+	selected := slices.DeleteFunc(allScenarios(), func(s scenario) bool {
+		if name != "" || !*all && s.noFaults {
 			return s.name != name
 		}
 		return *scenarioNames != "" && !slices.ContainsFunc(strings.Split(*scenarioNames, ","), func(k string) bool {
 			return s.name == k || strings.HasPrefix(s.name, k+"-")
 		})
 	})
+	if *all || name != "" || *scenarioNames != "" {
+		return selected, nil
+	}
+	return framework.Quarter(selected)
 }
