@@ -38,6 +38,7 @@ for object in "$@"; do
 done
 if (($# > 0)); then
   collect namespace.txt -n "${namespace}" get deployments,statefulsets,services,ingresses,pods,persistentvolumeclaims,horizontalpodautoscalers,poddisruptionbudgets -o yaml
+  collect namespace.txt -n "${namespace}" get httproutes,grpcroutes -o yaml # the cluster may lack these kinds
   collect namespace.txt -n "${namespace}" get secrets,configmaps # names only
   collect namespace.txt -n "${namespace}" get events --sort-by=.lastTimestamp
 fi

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	kubernetes "k8s.io/client-go/kubernetes/scheme"
+	gateway "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/scheme"
 
 	"windlass.dev/windlass/pkg/controller/apipath"
 	windlass "windlass.dev/windlass/pkg/generated/clientset/versioned/scheme"
@@ -144,6 +145,7 @@ var known = runtime.NewScheme()
 func init() {
 	utilruntime.Must(kubernetes.AddToScheme(known))
 	utilruntime.Must(windlass.AddToScheme(known))
+	utilruntime.Must(gateway.AddToScheme(known))
 }
 
 func kindOf(resource schema.GroupVersionResource) string {

@@ -11,13 +11,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"windlass.dev/windlass/pkg/cache/optional"
 )
 
 // list responds with the list of the API server, changed by the planned writes. Reflectors repeat a failed list for
-// ever and do not return its error, so list passes the error to Run.Start.
+// ever and do not return its error, so list passes the error to Run.Start, unless the type may be absent.
 func (s *Server) list(q *request, next http.RoundTripper) (*http.Response, error) {
 	response, err := s.laid(q, next)
-	if err != nil {
+	mayFail := slices.Contains(s.optional, q.Resource.Group) && optional.IsAbsent(err)
+	if err != nil && !mayFail {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.failed(fmt.Errorf("listing %s: %w", q.Resource.GroupResource(), err))

@@ -31,10 +31,12 @@ var platforms = kind[v1alpha1.PlatformSpec]{
 	},
 }
 
-// everythingButRunOfPlatform returns a full spec whose App component has no beforeRollout: see everythingButRun.
+// everythingButRunOfPlatform returns a full spec whose App component has no beforeRollout and no route: see
+// everythingButRun.
 func everythingButRunOfPlatform() v1alpha1.PlatformSpec {
 	spec := framework.EverythingOfPlatform()
-	spec.Components[framework.WebComponent].App.BeforeRollout = nil
+	app := spec.Components[framework.WebComponent].App
+	app.BeforeRollout, app.Route = nil, nil
 	return spec
 }
 

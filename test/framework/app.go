@@ -51,6 +51,13 @@ func EverythingOfApp() v1alpha1.AppSpec {
 			PathType: networkingv1.PathTypeExact, Annotations: map[string]string{"example.com/body-size": "8m"},
 			ClassName: ptr.To("nginx"), TLSSecretName: "shop-tls",
 		},
+		Route: &v1alpha1.AppRoute{
+			ParentRefs: []v1alpha1.AppParentRef{
+				{Kind: "Gateway", Name: "public", Namespace: "gateways", SectionName: "https"},
+				{Kind: "ListenerSet", Name: "shop"},
+			},
+			Hostnames: []string{"shop.example.com", "*.shop.example.com"}, Path: "/shop",
+		},
 		Autoscaling: everyAutoscaling(),
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{

@@ -48,7 +48,8 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 			}
 		},
 		func(s *v1alpha1.AppSpec) {
-			s.Port, s.Ports, s.Service, s.Ingress, s.Probe, s.Probes = 0, []v1alpha1.AppPort{}, nil, nil, nil, nil
+			s.Port, s.Ports, s.Service, s.Ingress, s.Route = 0, []v1alpha1.AppPort{}, nil, nil, nil
+			s.Probe, s.Probes = nil, nil
 		},
 	},
 	"service": {
@@ -93,6 +94,19 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 			}
 		},
 		func(s *v1alpha1.AppSpec) { s.Ingress = nil },
+	},
+	"route": {
+		func(s *v1alpha1.AppSpec) {
+			if s.Route != nil {
+				s.Route = &v1alpha1.AppRoute{ParentRefs: []v1alpha1.AppParentRef{{Kind: "Gateway", Name: "internal"}}}
+			}
+		},
+		func(s *v1alpha1.AppSpec) { // a GRPCRoute
+			if s.Route != nil && len(s.Ports) > 0 && s.Ports[0].Protocol == corev1.ProtocolTCP {
+				s.Route.Path, s.Ports[0].AppProtocol = "", ptr.To("grpc")
+			}
+		},
+		func(s *v1alpha1.AppSpec) { s.Route = nil },
 	},
 	"autoscaling": {
 		func(s *v1alpha1.AppSpec) { s.Autoscaling = &v1alpha1.AppAutoscaling{MaxReplicas: 9} },

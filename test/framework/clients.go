@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	gateway "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned"
@@ -33,6 +34,7 @@ var checks = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.25, Steps: 
 type Clients struct {
 	Kube     kubernetes.Interface
 	Windlass versioned.Interface
+	Gateway  gateway.Interface
 }
 
 // NewClients returns clients for the cluster that config names.
@@ -45,7 +47,11 @@ func NewClients(config *rest.Config) (*Clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a client for the kinds of Windlass: %w", err)
 	}
-	return &Clients{Kube: kube, Windlass: windlass}, nil
+	routes, err := gateway.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client for Gateway API: %w", err)
+	}
+	return &Clients{Kube: kube, Windlass: windlass, Gateway: routes}, nil
 }
 
 // Eventually waits until holds returns true. It fails the test if Await returns an error. what describes the awaited

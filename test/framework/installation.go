@@ -46,8 +46,8 @@ func withInstallation(run func(shared *Installation) (code int, err error)) (cod
 	return run(shared)
 }
 
-// Start starts a cluster with its files in dir, and installs Windlass. The caller closes the
-// cluster.
+// Start starts a cluster with its files in dir, and installs Windlass and the routes of Gateway API, which a simulated
+// controller of Gateways accepts. The caller closes the cluster.
 func Start(dir string) (*Installation, error) {
 	root, err := Root()
 	if err != nil {
@@ -67,9 +67,15 @@ func startFrom(dir, root string) (*Installation, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	p := &Installation{c, w}
-	if err := p.Install(context.Background(), root); err != nil {
+	if err := p.InstallGatewayAPI(context.Background()); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	if err := p.Install(context.Background(), root); err != nil { // waits for all CustomResourceDefinitions
+		return nil, errors.Join(err, c.Close())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.closing = cancel
+	go simulateGateways(ctx, w.Gateway)
 	return p, nil
 }
 

@@ -41,9 +41,10 @@ func (m *maker) repairApp(spec map[string]any) {
 			spec["resources"] = map[string]any{"requests": map[string]any{"cpu": one(m.Rand, usualQuantities)}}
 		}
 	}
-	if ingress, ok := spec["ingress"].(map[string]any); ok {
-		if path, ok := ingress["path"].(string); ok && untidy.MatchString(path) {
-			ingress["path"] = "/"
+	for _, field := range []string{"ingress", "route"} {
+		of, ok := spec[field].(map[string]any)
+		if path, isText := of["path"].(string); ok && isText && untidy.MatchString(path) {
+			of["path"] = "/"
 		}
 	}
 	m.repairPorts(spec)
@@ -64,7 +65,7 @@ func (m *maker) repairApp(spec map[string]any) {
 	}
 }
 
-// untidy matches the paths that the API server rejects in an Ingress.
+// untidy matches the paths that the API server rejects in an Ingress and in a route.
 var untidy = regexp.MustCompile(`//|/\.\.?(/|$)`)
 
 // repairEnv gives valid and distinct names to the environment variables of most objects. The API server accepts an App

@@ -11,11 +11,14 @@ func (m *maker) repairPorts(spec map[string]any) {
 	if ports, ok := spec["ports"].([]any); ok {
 		spec["ports"] = distinctPorts(ports)
 		delete(spec, "port")
-		if first, ok := firstOf(ports).(map[string]any); ok && spec["ingress"] != nil {
+		if first, ok := firstOf(ports).(map[string]any); ok && (spec["ingress"] != nil || spec["route"] != nil) {
 			first["protocol"] = "TCP"
+			if route, ok := spec["route"].(map[string]any); ok && first["appProtocol"] == "grpc" {
+				delete(route, "path")
+			}
 		}
 		if len(ports) == 0 {
-			for _, field := range []string{"service", "ingress", "probe", "probes"} {
+			for _, field := range []string{"service", "ingress", "route", "probe", "probes"} {
 				delete(spec, field)
 			}
 		}

@@ -43,6 +43,14 @@ func TestRejectionsOfAppsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 		"one of several hosts": {
 			`"ingress":{"hosts":["a.example.com","Shop_1"]}`, []string{"spec.ingress.hosts: ", "must be a DNS name"},
 		},
+		"the path of a GRPCRoute": {
+			`"ports":[{"name":"a","port":80,"appProtocol":"grpc"}],"route":{"parentRefs":[{"name":"a"}],"path":"/"}`,
+			[]string{"spec: ", "a GRPCRoute has no path"},
+		},
+		"an IP address as a hostname": {
+			`"route":{"parentRefs":[{"name":"a"}],"hostnames":["10.0.0.1"]}`,
+			[]string{"spec.route.hostnames: ", "must be a DNS name", "and no IP address"},
+		},
 		"an annotation of a GitOps tool": {
 			`"ingress":{"host":"a.example.com","annotations":{"argocd.argoproj.io/tracking-id":"a"}}`,
 			[]string{"spec.ingress.annotations: ", "are reserved"},

@@ -46,6 +46,8 @@ func NewCaches(c Clients, o CacheOptions) Caches {
 			}),
 			Windlass: c.Windlass,
 			Kinds:    newInformers(c.Windlass, o.Namespace, o.Shard, limit),
+			Gateway:  c.Gateway,
+			Routes:   newRoutes(c.Gateway, o.Namespace, o.Shard, limit),
 		},
 	}
 }
@@ -54,10 +56,12 @@ func NewCaches(c Clients, o CacheOptions) Caches {
 func (c Caches) Start(stop <-chan struct{}) {
 	c.Cluster.Start(stop)
 	c.Kinds.Start(stop)
+	c.Routes.Start(stop)
 }
 
 // Shutdown waits until all informers have ended. The caller must first close the channel passed to Start.
 func (c Caches) Shutdown() {
 	c.Cluster.Shutdown()
 	c.Kinds.Shutdown()
+	c.Routes.Shutdown()
 }

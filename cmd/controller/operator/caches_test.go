@@ -24,7 +24,8 @@ func TestCachesOfShardSelectObjectsOnTheServer(t *testing.T) {
 	})
 	want := map[string]string{
 		"secrets": selector.String(), "deployments": selector.String(), "configmaps": selector.String(),
-		"pods": selector.String(), "ats": selector.String(), "apps": selector.String(), "platforms": "", "namespaces": "",
+		"pods": selector.String(), "ats": selector.String(), "apps": selector.String(), "httproutes": selector.String(),
+		"grpcroutes": selector.String(), "platforms": "", "namespaces": "",
 	}
 	var mu sync.Mutex
 	got, all := map[string]string{}, make(chan struct{})
@@ -50,6 +51,8 @@ func TestCachesOfShardSelectObjectsOnTheServer(t *testing.T) {
 	caches.Others.ForResource(corev1.SchemeGroupVersion.WithResource("configmaps"))
 	caches.All.ForResource(corev1.SchemeGroupVersion.WithResource("namespaces"))
 	caches.All.ForResource(corev1.SchemeGroupVersion.WithResource("pods"))
+	caches.HTTPRoutes()
+	caches.GRPCRoutes()
 	caches.Kinds.Cnat().V1().Ats().Informer()
 	caches.Kinds.Windlass().V1alpha1().Apps().Informer()
 	caches.Kinds.Windlass().V1alpha1().Platforms().Informer()

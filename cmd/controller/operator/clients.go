@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
+	gateway "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	"windlass.dev/windlass/pkg/controller/cluster"
 	"windlass.dev/windlass/pkg/generated/clientset/versioned"
@@ -25,6 +26,7 @@ type Clients struct {
 	// Windlass is the client of Windlass' own kinds. It returns the metadata and the status of an object that it cannot
 	// decode, and marks the object: see pkg/cache/lenient.
 	Windlass versioned.Interface
+	Gateway  gateway.Interface // of Gateway API, whose kinds a cluster may lack
 }
 
 // NewClients returns clients for the API server in config. Requests of these clients time out: see cluster.WithTimeout.
@@ -49,6 +51,9 @@ func NewClients(config *rest.Config, fence transport.WrapperFunc) (c Clients, er
 	}
 	if c.Windlass, err = newWindlass(config); err != nil {
 		return c, fmt.Errorf("creating a client for the kinds of Windlass: %w", err)
+	}
+	if c.Gateway, err = gateway.NewForConfig(config); err != nil {
+		return c, fmt.Errorf("creating a client for Gateway API: %w", err)
 	}
 	return c, nil
 }

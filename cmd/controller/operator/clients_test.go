@@ -39,6 +39,7 @@ func requests(ctx context.Context, c operator.Clients) map[string]func() error {
 			return err
 		},
 		"Windlass": func() error { _, err := c.Windlass.WindlassV1alpha1().Apps("ns").Get(ctx, "a", get); return err },
+		"Gateway":  func() error { _, err := c.Gateway.GatewayV1().HTTPRoutes("ns").Get(ctx, "a", get); return err },
 		"CnatV1":   func() error { _, err := c.Windlass.CnatV1().Ats("ns").Get(ctx, "a", get); return err },
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/controller"
@@ -31,7 +32,7 @@ type Planner struct {
 func New(ctx context.Context, config *rest.Config, o operator.Options) (*Planner, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.ContentType, config.AcceptContentTypes = -1, "application/json", "application/json"
-	server, err := plan.NewServer(config)
+	server, err := plan.NewServer(config, gatewayv1.GroupName)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,12 @@ type Resource[C Object] struct {
 	Informer cache.SharedIndexInformer
 	// Client returns the client for a namespace.
 	Client func(namespace string) Client[C]
+	// Custom is true if the type is a custom resource. The spec of its objects belongs to the owner as a whole, like the
+	// data of a ConfigMap, and is not recorded.
+	Custom bool
+	// Provider is set if a cluster may lack the type. It is what installs the type, for example Gateway API. The informer
+	// is empty while the cluster lacks the type: see package optional.
+	Provider string
 }
 
 // Type returns the Type that writes children of this resource. tracker records every write.

@@ -3,11 +3,14 @@ package children_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
@@ -37,6 +40,23 @@ func madeCustom(t *testing.T, changes ...func(*appsv1.Deployment)) *appsv1.Deplo
 		change(live)
 	}
 	return live
+}
+
+// TestEnsureSaysWhatInstallsMissingType creates a child of a type that the API server lacks.
+func TestEnsureSaysWhatInstallsMissingType(t *testing.T) {
+	missing := apierrors.NewGenericServerResponse(http.StatusNotFound, "create", schema.GroupResource{
+		Resource: "deployments",
+	}, "", "404 page not found", 0, true)
+	for provider, message := range map[string]string{
+		"":         "creating Deployment port/boat: the server could not find the requested resource",
+		"Boat API": "The cluster does not have the kind Deployment. Install Boat API, or remove the field",
+	} {
+		d := custom(t)
+		d.Provider = provider
+		d.journal.FailNext("create", "deployments", missing)
+		_, err := d.Ensure(t.Context(), owner(), want(), nil)
+		controllertest.ErrorContains(t, message, err)
+	}
 }
 
 func TestEnsureRestoresSpecOfCustomResource(t *testing.T) {

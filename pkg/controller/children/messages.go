@@ -34,6 +34,9 @@ var (
 			"the desired or the observed values, or after a restart of the operator.",
 		"Nothing to do if the policy is intended. Otherwise exclude the object from the policy: "+
 			"see `kubectl get mutatingadmissionpolicies,mutatingwebhookconfigurations`. Then restart the operator.")
+	messageTypeMissing = Messages.Declare("KindNotInstalled", "The cluster does not have the kind {kind}. Install "+
+		"{provider}, or remove the field of the spec that needs the kind. The operator tries again every minute.",
+		"Install what the message names, or change the spec.")
 	messageExceeded = Messages.Declare("NamespaceBudgetExceeded", "{error}",
 		"Make the object or other large objects of the namespace smaller.")
 )

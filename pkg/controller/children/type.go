@@ -3,12 +3,14 @@ package children
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"windlass.dev/windlass/pkg/cache/optional"
 	"windlass.dev/windlass/pkg/controller"
 )
 
@@ -52,9 +54,6 @@ type Type[T Object] struct {
 	// not garbage-collected. They have an annotation with the kind and name of the owner. A later owner of that kind and
 	// name uses the children again.
 	Outlives bool
-	// Custom is true if the type is a custom resource. Its spec belongs to the owner as a whole, like
-	// the data of a ConfigMap, and is not recorded.
-	Custom bool
 
 	// dryRun is the option dryRun of the writes. Try and adopt set it.
 	dryRun []string
@@ -64,8 +63,8 @@ type Type[T Object] struct {
 // child that is in the desired state costs no request. want has a namespace and a name, and is not
 // changed. initially, if it is not nil, changes the object before it is created.
 //
-// Ensure returns the errors of the API server, wrapped; a Stalled error with reason NameConflict if
-// the name is taken; and a WaitFor error while the child is being deleted.
+// Ensure returns the errors of the API server, wrapped; a Stalled error if the name is taken or the cluster lacks the
+// type; and a WaitFor error while the child is being deleted.
 func (t *Type[T]) Ensure(ctx context.Context, owner Owner, want T, initially func(T)) (T, error) {
 	live, err := t.cached(ctx, want.GetNamespace(), want.GetName())
 	if apierrors.IsNotFound(err) {
@@ -152,7 +151,7 @@ func (t *Type[T]) create(ctx context.Context, owner Owner, want T, initially fun
 		}
 	}
 	if err != nil {
-		return live, fmt.Errorf("creating %s: %w", t.describe(want), inOrder(err))
+		return live, t.failed("creating", want, err)
 	}
 	t.wrote(owner, live)
 	t.noteRewrite(owner, w, live)
@@ -247,10 +246,21 @@ func (t *Type[T]) write(
 	opts := metav1.PatchOptions{DryRun: t.dryRun}
 	updated, err := t.Client(live.GetNamespace()).Patch(ctx, live.GetName(), kind, patch, opts)
 	if err != nil {
-		return live, fmt.Errorf("%s %s: %w", doing, t.describe(live), inOrder(err))
+		return live, t.failed(doing, live, err)
 	}
 	t.wrote(owner, updated)
 	return updated, nil
+}
+
+// missingRecheck is how often an owner is reconciled whose child is of a type that the cluster lacks.
+const missingRecheck = time.Minute
+
+// failed returns the error of a write. doing is the same as for write.
+func (t *Type[T]) failed(doing string, child T, err error) error {
+	if t.Provider != "" && optional.IsTypeMissing(err) {
+		return controller.Stalled(messageTypeMissing.Error(t.Kind, t.Provider), missingRecheck)
+	}
+	return fmt.Errorf("%s %s: %w", doing, t.describe(child), inOrder(err))
 }
 
 // wrote records the response to a write, unless the write was a dry run.

@@ -64,6 +64,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.AppImageVolumeApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppIngress"):
 		return &applyconfigurationwindlassv1alpha1.AppIngressApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppParentRef"):
+		return &applyconfigurationwindlassv1alpha1.AppParentRefApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppPort"):
 		return &applyconfigurationwindlassv1alpha1.AppPortApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppProbe"):
@@ -72,6 +74,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.AppProbesApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppRollout"):
 		return &applyconfigurationwindlassv1alpha1.AppRolloutApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppRoute"):
+		return &applyconfigurationwindlassv1alpha1.AppRouteApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppService"):
 		return &applyconfigurationwindlassv1alpha1.AppServiceApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AppShutdown"):

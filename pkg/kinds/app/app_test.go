@@ -105,7 +105,7 @@ func TestNew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			controllertest.Run(t, c, 1, f.Owned, f.Kinds, f.Others)
+			controllertest.Run(t, c, 1, f.Owned, f.Kinds, f.Others, f.Routes)
 			f.awaitPhase(v1alpha1.AppPending)
 			f.Store(named)
 			if len(named.Labels) == 0 {

@@ -19,6 +19,8 @@ type applied struct {
 	deployment *appsv1.Deployment
 	// autoscaler is the App's own HorizontalPodAutoscaler after it was applied, or nil.
 	autoscaler *autoscalingv2.HorizontalPodAutoscaler
+	// route is the route of the App after it was applied, or nil.
+	route *route
 	// drifted is the desired Deployment if another client had changed the Pod template, or nil.
 	drifted *appsv1.Deployment
 }
@@ -31,10 +33,11 @@ const (
 )
 
 // ownedBy returns the declarations of an App's children, in the order in which they are applied. The Deployment needs
-// the ConfigMap and the claims. The Ingress needs the Service, so that it does not route to a Service of somebody else.
-// No other child needs another one.
+// the ConfigMap and the claims. The Ingress and the route need the Service, so that they do not lead to a Service of
+// somebody else. No other child needs another one.
 func ownedBy(c kinds.Cluster, before *beforeRollout, volumes *volumeClaims) []children.Child[*scope] {
 	before.deployment = deploymentOf(c)
+	httpRoute, grpcRoute := routesOf(c)
 	return []children.Child[*scope]{
 		before,
 		before.configs,
@@ -42,6 +45,8 @@ func ownedBy(c kinds.Cluster, before *beforeRollout, volumes *volumeClaims) []ch
 		before.deployment,
 		serviceOf(c),
 		ingressOf(c),
+		httpRoute,
+		grpcRoute,
 		&children.Declaration[*scope, *autoscalingv2.HorizontalPodAutoscaler]{
 			Resource: c.HorizontalPodAutoscalers(),
 			When:     when(isAutoscaled),

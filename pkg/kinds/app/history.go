@@ -27,12 +27,13 @@ const (
 const maxSpec = 16 << 10
 
 // keptFields are the JSON names of the fields of a spec that a rollback keeps. They never change the Pod template.
-var keptFields = []string{"replicas", "autoscaling", "service", "ingress", "rollout", "metadata"}
+var keptFields = []string{"replicas", "autoscaling", "service", "ingress", "route", "rollout", "metadata"}
 
 // setSpec sets SpecAnnotation on a desired Deployment.
 func setSpec(app *v1alpha1.App, d *appsv1.Deployment) {
 	spec := app.Spec
-	spec.Replicas, spec.Autoscaling, spec.Service, spec.Ingress, spec.Rollout = nil, nil, nil, nil, nil
+	spec.Replicas, spec.Autoscaling, spec.Service, spec.Ingress, spec.Route = nil, nil, nil, nil, nil
+	spec.Rollout = nil
 	spec.Metadata = v1alpha1.ChildMetadata{}
 	text, _ := json.Marshal(spec) // a spec can always be encoded
 	if len(text) > maxSpec {

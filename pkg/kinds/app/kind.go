@@ -1,4 +1,4 @@
-// Package app reconciles Apps: it creates, updates and deletes their ConfigMap, Deployment, Service, Ingress,
+// Package app reconciles Apps: it creates, updates and deletes their ConfigMap, Deployment, Service, Ingress, route,
 // HorizontalPodAutoscaler and PodDisruptionBudget, and creates the PersistentVolumeClaims of their volumes.
 //
 // A reconcile (reconcile.go) has four steps:
@@ -7,9 +7,9 @@
 //  2. It runs the command of spec.beforeRollout (beforerollout.go). Until the command has succeeded, a hold (hold.go)
 //     keeps the previous Pod template.
 //  3. It applies the children (children.go, desired.go, config.go, claims.go, service.go, template.go). The fields
-//     ports, probes, rollout, autoscaling and volumes of the spec are in ports.go, probes.go, rollout.go, scaling.go
-//     and volumes.go.
-//  4. It sets the status (status.go, pods.go).
+//     ports, probes, rollout, autoscaling, volumes and route of the spec are in ports.go, probes.go, rollout.go,
+//     scaling.go, volumes.go and route.go.
+//  4. It sets the status (status.go, pods.go, route_status.go).
 //
 // A Deployment and a Service of somebody else can be adopted (adoption.go, adoption_service.go). A plan uses
 // FieldsToKeepPods (adoption_advice.go).

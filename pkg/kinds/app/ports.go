@@ -128,8 +128,8 @@ func hostsOf(ingress *v1alpha1.AppIngress) []string {
 	return ingress.Hosts
 }
 
-// urlOf returns the URL of the first host of the Ingress that is not a wildcard. Without such a host, urlOf returns the
-// URL of the first port of the Service, or "" if that port is not a TCP port.
+// urlOf returns the URL of the first host of the Ingress that is not a wildcard, or else the URL of the route. Without
+// such a host, urlOf returns the URL of the first port of the Service, or "" if that port is not a TCP port.
 func urlOf(app *v1alpha1.App) string {
 	if hasIngress(app) {
 		hosts := hostsOf(app.Spec.Ingress)
@@ -141,6 +141,9 @@ func urlOf(app *v1alpha1.App) string {
 			}
 			return scheme + "://" + hosts[i] + strings.TrimSuffix(app.Spec.Ingress.Path, "/")
 		}
+	}
+	if url := routeURL(app); url != "" {
+		return url
 	}
 	port, scheme, usual := firstPort(app), "http", int32(portOfHTTP)
 	if port.Protocol != corev1.ProtocolTCP {

@@ -41,6 +41,8 @@ type scope struct {
 	adopted *appsv1.Deployment
 	// applied has the results of applying the children.
 	applied applied
+	// available is true if the newest Pods, at least one, are rolled out and available. finish sets it.
+	available bool
 	// requeueAfter is positive if time alone can change the status. finish sets it.
 	requeueAfter time.Duration
 }
@@ -106,7 +108,7 @@ func (r *reconciler) setStatus(p *scope, err error) error {
 	replicas, ready, reason := status.Replicas, status.ReadyReplicas, readyOf(p.app).Reason
 	problems := r.setFromDeployment(p)
 	if p.hold == nil {
-		if status.Phase == v1alpha1.AppReady && d.Status.AvailableReplicas > 0 {
+		if p.available {
 			r.setLastAvailable(p.app)
 		}
 		return nil

@@ -109,7 +109,9 @@ func (r *reconciler) setFromDeployment(p *scope) (problems bool) {
 	}
 	if summary.State == controller.StateReady {
 		summary.Message += cannotScale
+		p.available = d.Status.AvailableReplicas > 0
 	}
+	summary = withRoute(summary, p.applied.route)
 	app.Status.Phase = phaseOf(summary)
 	summary.SetOn(app)
 	after := readyOf(app)

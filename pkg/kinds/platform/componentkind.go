@@ -54,11 +54,11 @@ func newKind[T controller.Object, C children.Client[T]](
 	name string, informer cache.SharedIndexInformer, tracker *controller.Tracker, clientFor func(namespace string) C,
 ) childKind {
 	written := children.Resource[controller.Object]{
-		Kind: name, Informer: informer, Client: func(namespace string) children.Client[controller.Object] {
+		Kind: name, Custom: true, Informer: informer, Client: func(namespace string) children.Client[controller.Object] {
 			return anyClient[T]{clientFor(namespace)}
 		},
 	}.Type(tracker)
-	written.Custom, written.Keep = true, keepStarted
+	written.Keep = keepStarted
 	return childKind{&written}
 }
 

@@ -20,13 +20,23 @@ func (f Filter) Informer(
 	client rest.Interface, scheme *runtime.Scheme, object runtime.Object, namespace string,
 	tweak func(*metav1.ListOptions),
 ) cache.SharedIndexInformer {
+	held := f.ListWatch(client, scheme, object, namespace, tweak)
+	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(held, client), object, 0,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+}
+
+// ListWatch returns what the informer of Informer lists and watches.
+func (f Filter) ListWatch(
+	client rest.Interface, scheme *runtime.Scheme, object runtime.Object, namespace string,
+	tweak func(*metav1.ListOptions),
+) *cache.ListWatch {
 	resource := resourceOf(scheme, object)
 	all := cache.NewFilteredListWatchFromClient(versionClient{client, resource.GroupVersion()}, resource.Resource,
 		namespace, func(*metav1.ListOptions) {})
 	if tweak == nil {
 		tweak = func(*metav1.ListOptions) {}
 	}
-	held := &cache.ListWatch{
+	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			tweak(&options)
 			return list(ctx, f, options, all.ListWithContext)
@@ -37,8 +47,6 @@ func (f Filter) Informer(
 				options, all.WatchWithContext)
 		},
 	}
-	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(held, client), object, 0,
-		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }
 
 // resourceOf returns the resource of a type in the scheme. The name of the resource must be the regular plural of the

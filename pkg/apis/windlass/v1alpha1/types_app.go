@@ -30,8 +30,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || (!has(self.autoscaling.targetCPUUtilizationPercentage) && (has(self.autoscaling.targetMemoryUtilizationPercentage) || (has(self.autoscaling.metrics) && self.autoscaling.metrics.size() > 0))) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits)))",message="autoscaling needs resources.requests.cpu, because its target is a percentage of that request; set resources.requests.cpu, or set resources.limits.cpu, which then counts as the request"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetMemoryUtilizationPercentage) || (has(self.resources) && ((has(self.resources.requests) && 'memory' in self.resources.requests) || (has(self.resources.limits) && 'memory' in self.resources.limits)))",message="autoscaling.targetMemoryUtilizationPercentage needs resources.requests.memory, because the target is a percentage of that request; set resources.requests.memory, or set resources.limits.memory, which then counts as the request"
 // +kubebuilder:validation:XValidation:rule="!has(self.port) || !has(self.ports)",message="port and ports must not both be set; to keep the port, remove port, and make an entry with name http and this port the first of ports"
-// +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.size() > 0 || !(has(self.service) || has(self.ingress) || has(self.probe))",message="an App with an empty list of ports has no Service; remove service, ingress and probe, or add a port"
-// +kubebuilder:validation:XValidation:rule="!has(self.ingress) || !has(self.ports) || self.ports.size() == 0 || self.ports[0].protocol == 'TCP'",message="the Ingress leads to the first entry of ports, which must have protocol TCP"
+// +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.size() > 0 || !(has(self.service) || has(self.ingress) || has(self.route) || has(self.probe))",message="an App with an empty list of ports has no Service; remove service, ingress, route and probe, or add a port"
+// +kubebuilder:validation:XValidation:rule="!(has(self.ingress) || has(self.route)) || !has(self.ports) || self.ports.size() == 0 || self.ports[0].protocol == 'TCP'",message="the Ingress and the route lead to the first entry of ports, which must have protocol TCP"
+// +kubebuilder:validation:XValidation:rule="!has(self.route) || !has(self.route.path) || !has(self.ports) || self.ports.size() == 0 || !has(self.ports[0].appProtocol) || self.ports[0].appProtocol != 'grpc'",message="route.path must not be set if the first entry of ports has appProtocol grpc, because a GRPCRoute has no path"
 // +kubebuilder:validation:XValidation:rule="!has(self.probe) || !has(self.probes) || !has(self.probes.readiness)",message="probe and probes.readiness must not both be set; remove one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.probes) || !has(self.ports) || self.ports.size() > 0 || ((!has(self.probes.startup) || ((!has(self.probes.startup.httpGet) || has(self.probes.startup.httpGet.port)) && (!has(self.probes.startup.tcpSocket) || has(self.probes.startup.tcpSocket.port)) && (!has(self.probes.startup.grpc) || has(self.probes.startup.grpc.port)))) && (!has(self.probes.liveness) || ((!has(self.probes.liveness.httpGet) || has(self.probes.liveness.httpGet.port)) && (!has(self.probes.liveness.tcpSocket) || has(self.probes.liveness.tcpSocket.port)) && (!has(self.probes.liveness.grpc) || has(self.probes.liveness.grpc.port)))) && (!has(self.probes.readiness) || ((!has(self.probes.readiness.httpGet) || has(self.probes.readiness.httpGet.port)) && (!has(self.probes.readiness.tcpSocket) || has(self.probes.readiness.tcpSocket.port)) && (!has(self.probes.readiness.grpc) || has(self.probes.readiness.grpc.port)))))",message="an App with an empty list of ports has no default port; set port in each httpGet, tcpSocket and grpc of probes"
 type AppSpec struct {
@@ -67,9 +68,9 @@ type AppSpec struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
 
-	// ports are the ports on which the container listens. The Service has a port for each entry. The Ingress leads to the
-	// first entry, and probes without a port use the first TCP port. If the list is empty, the App has no Service. A
-	// change replaces the Pods, except a change of only servicePort or appProtocol.
+	// ports are the ports on which the container listens. The Service has a port for each entry. The Ingress and the route
+	// lead to the first entry, and probes without a port use the first TCP port. If the list is empty, the App has no
+	// Service. A change replaces the Pods, except a change of only servicePort or appProtocol.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
@@ -152,6 +153,12 @@ type AppSpec struct {
 	//
 	// +optional
 	Ingress *AppIngress `json:"ingress,omitempty"`
+
+	// route makes the App reachable from outside the cluster, through Gateways of Gateway API. If it is unset, the App
+	// has no route.
+	//
+	// +optional
+	Route *AppRoute `json:"route,omitempty"`
 
 	// autoscaling adjusts the number of Pods to their load, with a HorizontalPodAutoscaler. A target for the CPU or memory
 	// utilization requires the request or the limit of this resource in resources. If autoscaling is unset, the number of

@@ -32,7 +32,7 @@ type AppPort struct {
 	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
 	Protocol corev1.Protocol `json:"protocol,omitempty"`
 
-	// appProtocol is the application protocol of the port of the Service, for example https or kubernetes.io/h2c.
+	// appProtocol is the application protocol of the port of the Service, for example https, grpc or kubernetes.io/h2c.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1

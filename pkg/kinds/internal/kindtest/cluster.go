@@ -27,6 +27,10 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayfake "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/fake"
+	gatewayscheme "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/scheme"
+	gatewayinformers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions"
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -47,8 +51,9 @@ type Cluster struct {
 	kinds.Cluster
 	Kube     *kubefake.Clientset
 	Windlass *windlassfake.Clientset
+	Gateway  *gatewayfake.Clientset
 	Metadata *metadatafake.FakeMetadataClient
-	// Journal records the reads of Kube and Windlass, and the writes except the writes of Store and Remove.
+	// Journal records the reads of Kube, Windlass and Gateway, and the writes except the writes of Store and Remove.
 	Journal *controllertest.Journal
 	Events  *controllertest.Recorder
 	Clock   *clocktesting.FakeClock
@@ -69,11 +74,12 @@ func NewCluster(t testing.TB, objects ...runtime.Object) *Cluster {
 	}
 	c := &Cluster{
 		T: t, Kube: kubefake.NewSimpleClientset(), Windlass: windlassfake.NewSimpleClientset(),
+		Gateway:  gatewayfake.NewSimpleClientset(),
 		Metadata: metadatafake.NewSimpleMetadataClient(scheme),
 		Events:   &controllertest.Recorder{}, Clock: clocktesting.NewFakeClock(time.Now()),
 	}
-	c.server = controllertest.NewServer(c.Clock.Now, c.Kube, c.Windlass)
-	c.Journal = controllertest.NewJournal(c.Kube, c.Windlass)
+	c.server = controllertest.NewServer(c.Clock.Now, c.Kube, c.Windlass, c.Gateway)
+	c.Journal = controllertest.NewJournal(c.Kube, c.Windlass, c.Gateway)
 	c.Restart()
 	for i, object := range objects {
 		c.add(object.DeepCopyObject(), i+1)
@@ -109,6 +115,7 @@ func (c *Cluster) Restart() {
 			All:    metadatainformer.NewSharedInformerFactory(c.Metadata, 0),
 		},
 		Windlass: c.Windlass, Kinds: externalversions.NewSharedInformerFactory(c.Windlass, 0),
+		Gateway: c.Gateway, Routes: gatewayinformers.NewSharedInformerFactory(c.Gateway, 0),
 	}
 }
 
@@ -206,12 +213,20 @@ func (c *Cluster) Observe() {
 		if err != nil {
 			c.T.Fatal(err)
 		}
-		var all []any
-		for _, object := range c.list(object) {
-			all = append(all, object)
-		}
-		c.replace(informer.Informer(), all)
+		c.replace(informer.Informer(), c.all(object))
 	}
+	routes := c.Routes.Gateway().V1()
+	c.replace(routes.HTTPRoutes().Informer(), c.all(&gatewayv1.HTTPRoute{}))
+	c.replace(routes.GRPCRoutes().Informer(), c.all(&gatewayv1.GRPCRoute{}))
+}
+
+// all returns the stored objects with the same type as object, for a cache.
+func (c *Cluster) all(object runtime.Object) (all []any) {
+	c.T.Helper()
+	for _, object := range c.list(object) {
+		all = append(all, object)
+	}
+	return all
 }
 
 func (c *Cluster) replace(informer cache.SharedIndexInformer, objects []any) {
@@ -244,12 +259,15 @@ func (c *Cluster) stored(object runtime.Object) (clienttesting.ObjectTracker, sc
 	if windlassscheme.Scheme.Recognizes(kind) {
 		return c.Windlass.Tracker(), resource
 	}
+	if gatewayscheme.Scheme.Recognizes(kind) {
+		return c.Gateway.Tracker(), resource
+	}
 	return c.Kube.Tracker(), resource
 }
 
 func kindOf(t testing.TB, object runtime.Object) schema.GroupVersionKind {
 	t.Helper()
-	for _, scheme := range []*runtime.Scheme{windlassscheme.Scheme, kubescheme.Scheme} {
+	for _, scheme := range []*runtime.Scheme{windlassscheme.Scheme, kubescheme.Scheme, gatewayscheme.Scheme} {
 		if known, _, err := scheme.ObjectKinds(object); err == nil {
 			return known[0]
 		}

@@ -19,7 +19,7 @@ type AppPortApplyConfiguration struct {
 	ServicePort *int32 `json:"servicePort,omitempty"`
 	// protocol is TCP, UDP or SCTP. Defaults to TCP.
 	Protocol *v1.Protocol `json:"protocol,omitempty"`
-	// appProtocol is the application protocol of the port of the Service, for example https or kubernetes.io/h2c.
+	// appProtocol is the application protocol of the port of the Service, for example https, grpc or kubernetes.io/h2c.
 	AppProtocol *string `json:"appProtocol,omitempty"`
 }
 

@@ -23,9 +23,9 @@ type AppSpecApplyConfiguration struct {
 	// port is the TCP port on which the container listens. Port 80 of the Service leads to port. It is the short form of
 	// ports with one entry, which has the name http. A change replaces the Pods. Defaults to 8080 if ports is unset.
 	Port *int32 `json:"port,omitempty"`
-	// ports are the ports on which the container listens. The Service has a port for each entry. The Ingress leads to the
-	// first entry, and probes without a port use the first TCP port. If the list is empty, the App has no Service. A
-	// change replaces the Pods, except a change of only servicePort or appProtocol.
+	// ports are the ports on which the container listens. The Service has a port for each entry. The Ingress and the route
+	// lead to the first entry, and probes without a port use the first TCP port. If the list is empty, the App has no
+	// Service. A change replaces the Pods, except a change of only servicePort or appProtocol.
 	Ports []AppPortApplyConfiguration `json:"ports,omitempty"`
 	// service configures the Service.
 	Service *AppServiceApplyConfiguration `json:"service,omitempty"`
@@ -54,6 +54,9 @@ type AppSpecApplyConfiguration struct {
 	// ingress makes the App reachable from outside the cluster, through an Ingress. If it is unset, the
 	// App has no Ingress.
 	Ingress *AppIngressApplyConfiguration `json:"ingress,omitempty"`
+	// route makes the App reachable from outside the cluster, through Gateways of Gateway API. If it is unset, the App
+	// has no route.
+	Route *AppRouteApplyConfiguration `json:"route,omitempty"`
 	// autoscaling adjusts the number of Pods to their load, with a HorizontalPodAutoscaler. A target for the CPU or memory
 	// utilization requires the request or the limit of this resource in resources. If autoscaling is unset, the number of
 	// Pods is replicas.
@@ -233,6 +236,14 @@ func (b *AppSpecApplyConfiguration) WithVolumes(values ...*AppVolumeApplyConfigu
 // If called multiple times, the Ingress field is set to the value of the last call.
 func (b *AppSpecApplyConfiguration) WithIngress(value *AppIngressApplyConfiguration) *AppSpecApplyConfiguration {
 	b.Ingress = value
+	return b
+}
+
+// WithRoute sets the Route field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Route field is set to the value of the last call.
+func (b *AppSpecApplyConfiguration) WithRoute(value *AppRouteApplyConfiguration) *AppSpecApplyConfiguration {
+	b.Route = value
 	return b
 }
 

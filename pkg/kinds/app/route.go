@@ -1,0 +1,145 @@
+package app
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/kinds"
+)
+
+// protocolGRPC is the value of appProtocol with which an App has a GRPCRoute instead of an HTTPRoute.
+const protocolGRPC = "grpc"
+
+func hasRoute(app *v1alpha1.App) bool { return app.Spec.Route != nil && hasService(app) }
+
+func hasGRPCRoute(app *v1alpha1.App) bool {
+	return hasRoute(app) && ptr.Deref(firstPort(app).AppProtocol, "") == protocolGRPC
+}
+
+func hasHTTPRoute(app *v1alpha1.App) bool { return hasRoute(app) && !hasGRPCRoute(app) }
+
+// routesOf declares the HTTPRoute and the GRPCRoute, of which an App has at most one.
+func routesOf(c kinds.Cluster) (http, grpc children.Child[*scope]) {
+	http = &children.Declaration[*scope, *gatewayv1.HTTPRoute]{
+		Resource: c.HTTPRoutes(),
+		Needs:    []string{nameService},
+		When:     when(hasHTTPRoute),
+		Desired:  by(desiredHTTPRoute),
+		Applied: func(p *scope, live *gatewayv1.HTTPRoute) {
+			p.applied.route = &route{"HTTPRoute", live, live.Spec.ParentRefs, live.Status.Parents}
+		},
+	}
+	grpc = &children.Declaration[*scope, *gatewayv1.GRPCRoute]{
+		Resource: c.GRPCRoutes(),
+		Needs:    []string{nameService},
+		When:     when(hasGRPCRoute),
+		Desired:  by(desiredGRPCRoute),
+		Applied: func(p *scope, live *gatewayv1.GRPCRoute) {
+			p.applied.route = &route{"GRPCRoute", live, live.Spec.ParentRefs, live.Status.Parents}
+		},
+	}
+	return http, grpc
+}
+
+func desiredHTTPRoute(app *v1alpha1.App) *gatewayv1.HTTPRoute {
+	path := gatewayv1.HTTPPathMatch{
+		Type: ptr.To(gatewayv1.PathMatchPathPrefix), Value: ptr.To(cmp.Or(app.Spec.Route.Path, "/")),
+	}
+	return &gatewayv1.HTTPRoute{
+		ObjectMeta: metaOf(app),
+		Spec: gatewayv1.HTTPRouteSpec{
+			CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: parentsOf(app.Spec.Route)},
+			Hostnames:       hostnamesOf(app.Spec.Route),
+			Rules: []gatewayv1.HTTPRouteRule{{
+				Matches:     []gatewayv1.HTTPRouteMatch{{Path: &path}},
+				BackendRefs: []gatewayv1.HTTPBackendRef{{BackendRef: backendOf(app)}},
+			}},
+		},
+	}
+}
+
+func desiredGRPCRoute(app *v1alpha1.App) *gatewayv1.GRPCRoute {
+	return &gatewayv1.GRPCRoute{
+		ObjectMeta: metaOf(app),
+		Spec: gatewayv1.GRPCRouteSpec{
+			CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: parentsOf(app.Spec.Route)},
+			Hostnames:       hostnamesOf(app.Spec.Route),
+			Rules: []gatewayv1.GRPCRouteRule{{
+				BackendRefs: []gatewayv1.GRPCBackendRef{{BackendRef: backendOf(app)}},
+			}},
+		},
+	}
+}
+
+// parentsOf returns the parents of a route. They have the values that the API server would set by default, so that they
+// equal the stored ones.
+func parentsOf(want *v1alpha1.AppRoute) (all []gatewayv1.ParentReference) {
+	for _, parent := range want.ParentRefs {
+		ref := gatewayv1.ParentReference{
+			Group: ptr.To(gatewayv1.Group(gatewayv1.GroupName)),
+			Kind:  ptr.To(gatewayv1.Kind(cmp.Or(parent.Kind, kindGateway))),
+			Name:  gatewayv1.ObjectName(parent.Name),
+		}
+		if parent.Namespace != "" {
+			ref.Namespace = ptr.To(gatewayv1.Namespace(parent.Namespace))
+		}
+		if parent.SectionName != "" {
+			ref.SectionName = ptr.To(gatewayv1.SectionName(parent.SectionName))
+		}
+		all = append(all, ref)
+	}
+	return all
+}
+
+const kindGateway = "Gateway"
+
+func hostnamesOf(want *v1alpha1.AppRoute) (all []gatewayv1.Hostname) {
+	for _, name := range want.Hostnames {
+		all = append(all, gatewayv1.Hostname(name))
+	}
+	return all
+}
+
+// backendOf returns the reference to the first port of the Service, also with the values that the API server would set.
+func backendOf(app *v1alpha1.App) gatewayv1.BackendRef {
+	return gatewayv1.BackendRef{
+		BackendObjectReference: gatewayv1.BackendObjectReference{
+			Group: ptr.To(gatewayv1.Group("")), Kind: ptr.To(gatewayv1.Kind("Service")),
+			Name: gatewayv1.ObjectName(app.Name), Port: ptr.To(firstPort(app).ServicePort),
+		},
+		Weight: ptr.To(int32(1)),
+	}
+}
+
+// routeURL returns the URL of the first hostname of the route that is not a wildcard, or "". Only the Gateway knows
+// whether it serves HTTPS. The URL begins with https, unless each parent names a listener http.
+func routeURL(app *v1alpha1.App) string {
+	if !hasRoute(app) {
+		return ""
+	}
+	want := app.Spec.Route
+	i := slices.IndexFunc(want.Hostnames, func(name string) bool { return !strings.HasPrefix(name, "*.") })
+	if i < 0 {
+		return ""
+	}
+	scheme := "http"
+	if slices.ContainsFunc(want.ParentRefs, func(p v1alpha1.AppParentRef) bool { return p.SectionName != "http" }) {
+		scheme = "https"
+	}
+	return scheme + "://" + want.Hostnames[i] + strings.TrimSuffix(want.Path, "/")
+}
+
+// route is a route after it was applied.
+type route struct {
+	kind    string
+	object  metav1.Object
+	parents []gatewayv1.ParentReference
+	status  []gatewayv1.RouteParentStatus
+}
