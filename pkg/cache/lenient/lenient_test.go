@@ -147,16 +147,19 @@ func TestDecodeOfListMarksOnlyUnreadableItem(t *testing.T) {
 	bad := app(`,"resources":{"requests":{"cpu":"1e5.5"}}`)
 	text := fmt.Sprintf(`{"apiVersion":"windlass.dev/v1alpha1","kind":"AppList","metadata":{"resourceVersion":"9"},`+
 		`"items":[%s,%s,%s]}`, app(""), bad, app(""))
-	list := &v1alpha1.AppList{}
-	if _, _, err := tolerant.Decode([]byte(text), nil, list); err != nil {
-		t.Fatal(err)
-	}
-	if list.ResourceVersion != "9" || len(list.Items) != 3 {
-		t.Fatalf("it is %+v", list)
-	}
-	for i := range list.Items {
-		if is := lenient.MarkOn(&list.Items[i]) != nil; is != (i == 1) || (list.Items[i].Spec.Image == "shop:1") == is {
-			t.Errorf("item %d is %+v", i, list.Items[i])
+	for _, into := range []runtime.Object{&v1alpha1.AppList{}, nil} { // a shard lists without a type
+		decoded, _, err := tolerant.Decode([]byte(text), nil, into)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, ok := decoded.(*v1alpha1.AppList)
+		if !ok || list.ResourceVersion != "9" || len(list.Items) != 3 {
+			t.Fatalf("it is %+v", decoded)
+		}
+		for i := range list.Items {
+			if is := lenient.MarkOn(&list.Items[i]) != nil; is != (i == 1) || (list.Items[i].Spec.Image == "shop:1") == is {
+				t.Errorf("item %d is %+v", i, list.Items[i])
+			}
 		}
 	}
 }

@@ -1,8 +1,8 @@
-// Package lenient decodes objects of Windlass' kinds. An object that its Go type cannot hold does not fail the list
-// or the watch: the decoder returns the metadata and the status of the object, with a Mark.
+// Package lenient decodes objects of Windlass' kinds and of Gateway API. An object that its Go type cannot hold does
+// not fail the list or the watch: the decoder returns the metadata and the status of the object, with a Mark.
 //
-// The schemas of the CRDs reject such objects. An object that does not fit can be stored only while somebody has
-// changed a CRD.
+// The schemas of Windlass' kinds reject such objects. An object that does not fit can be stored only while somebody has
+// changed a CRD. The schemas of Gateway API accept times that the Go type rejects, such as 2026-01-01t00:00:00z.
 package lenient
 
 import (
@@ -40,14 +40,28 @@ func (d *decoder) Decode(data []byte, defaults *schema.GroupVersionKind, into ru
 	}
 	if fast, found := withoutSlowNumbers(data); found {
 		if _, _, err := d.decode(fast, defaults, into); err != nil {
-			return d.identity(data, defaults, into, err)
+			return d.rescue(data, defaults, into, err)
 		}
 	}
 	obj, kind, err := d.decode(data, defaults, into)
 	if err != nil {
-		return d.identity(data, defaults, into, err)
+		return d.rescue(data, defaults, into, err)
 	}
 	return obj, kind, nil
+}
+
+// rescue decodes what the strict decoder cannot decode: the items of a list one by one, or the identity of an object.
+// It recognizes a list by its items, because a shard lists without a type.
+func (d *decoder) rescue(data []byte, defaults *schema.GroupVersionKind, into runtime.Object, cause error) (
+	runtime.Object, *schema.GroupVersionKind, error,
+) {
+	var list struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	if into == nil && json.Unmarshal(data, &list) == nil && len(list.Items) > 0 {
+		return d.list(data, defaults, nil)
+	}
+	return d.identity(data, defaults, into, cause)
 }
 
 // decode decodes with the strict decoder. It first clears into, because a decoder that fails leaves values in into.
