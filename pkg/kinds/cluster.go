@@ -13,7 +13,7 @@ import (
 	"windlass.dev/windlass/pkg/generated/informers/externalversions"
 )
 
-// Cluster holds the clients and caches of built-in types and of the kinds of Windlass.
+// Cluster holds the clients and caches of built-in types, of the kinds of Windlass and of the routes of Gateway API.
 type Cluster struct {
 	cluster.Cluster
 	Windlass versioned.Interface
@@ -28,7 +28,7 @@ type Cluster struct {
 }
 
 // gatewayAPI is the provider of the kinds of routes: see children.Resource.
-const gatewayAPI = "Gateway API (https://gateway-api.sigs.k8s.io)"
+const gatewayAPI = "Gateway API v1 (https://gateway-api.sigs.k8s.io)"
 
 // HTTPRoutes returns the Resource for HTTPRoutes.
 func (c Cluster) HTTPRoutes() children.Resource[*gatewayv1.HTTPRoute] {

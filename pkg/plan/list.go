@@ -16,11 +16,12 @@ import (
 )
 
 // list responds with the list of the API server, changed by the planned writes. Reflectors repeat a failed list for
-// ever and do not return its error, so list passes the error to Run.Start, unless the type may be absent.
+// ever and do not return its error, so list passes the error to Run.Start, unless the API server lacks a type that it
+// may lack.
 func (s *Server) list(q *request, next http.RoundTripper) (*http.Response, error) {
 	response, err := s.laid(q, next)
-	mayFail := slices.Contains(s.optional, q.Resource.Group) && optional.IsAbsent(err)
-	if err != nil && !mayFail {
+	isMissing := slices.Contains(s.mayLack, q.Resource.Group) && optional.IsTypeMissing(err)
+	if err != nil && !isMissing {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.failed(fmt.Errorf("listing %s: %w", q.Resource.GroupResource(), err))

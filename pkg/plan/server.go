@@ -28,8 +28,8 @@ import (
 // Server is the API server as it would be after the planned writes. All clients that take part in a plan use the
 // transport of Wrap. These clients must send and accept JSON. A Server is safe for concurrent use.
 type Server struct {
-	// optional are the API groups whose types may be absent: see package optional.
-	optional []string
+	// mayLack are the API groups whose types the API server may lack.
+	mayLack []string
 	// base is the path of the API server, to which the paths of the API are relative. It is empty for most API servers.
 	base string
 	// client and reviews are clients of the real API server.
@@ -63,9 +63,9 @@ type Server struct {
 	failed func(error)
 }
 
-// NewServer returns a Server without planned writes for the API server of config. optional are the API groups whose
-// types may be absent: see package optional.
-func NewServer(config *rest.Config, optional ...string) (*Server, error) {
+// NewServer returns a Server without planned writes for the API server of config. mayLack are the API groups whose
+// types the API server may lack.
+func NewServer(config *rest.Config, mayLack ...string) (*Server, error) {
 	to, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the URL of the API server: %w", err)
@@ -79,17 +79,17 @@ func NewServer(config *rest.Config, optional ...string) (*Server, error) {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	return &Server{
-		optional: optional,
-		base:     strings.TrimSuffix(to.Path, "/"),
-		client:   client,
-		reviews:  reviews.SelfSubjectAccessReviews(),
-		objects:  map[ref]*object{},
-		kinds:    map[schema.GroupResource]schema.GroupVersionKind{},
-		grown:    make(chan struct{}),
-		lists:    map[string]selection{},
-		denied:   map[authorizationv1.ResourceAttributes]bool{},
-		removed:  sets.New[types.UID](),
-		failed:   func(error) {},
+		mayLack: mayLack,
+		base:    strings.TrimSuffix(to.Path, "/"),
+		client:  client,
+		reviews: reviews.SelfSubjectAccessReviews(),
+		objects: map[ref]*object{},
+		kinds:   map[schema.GroupResource]schema.GroupVersionKind{},
+		grown:   make(chan struct{}),
+		lists:   map[string]selection{},
+		denied:  map[authorizationv1.ResourceAttributes]bool{},
+		removed: sets.New[types.UID](),
+		failed:  func(error) {},
 	}, nil
 }
 

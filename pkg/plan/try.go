@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
+
+	"windlass.dev/windlass/pkg/cache/optional"
 )
 
 // Denied returns a description of each permission that the user lacks to let the API server check a write, such as
@@ -77,7 +79,8 @@ func (s *Server) tryCreating(
 	made, err = s.live(at).Create(q.Context(), sent, q.options())
 	switch {
 	case isElsewhere:
-		unchecked = err == nil || errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsInvalid(err)
+		unchecked = err == nil || errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsInvalid(err) &&
+			!optional.IsTypeMissing(err)
 	case apierrors.IsAlreadyExists(err) && known != nil && known.made:
 		unchecked = true // the planned writes have deleted the object with this name
 	default:

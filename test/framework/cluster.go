@@ -31,7 +31,6 @@ type Cluster struct {
 	config      *rest.Config
 	command     *exec.Cmd
 	audited     *audited
-	closing     context.CancelFunc // is called before the cluster is closed
 
 	mu        sync.Mutex // allows one command at a time
 	input     io.WriteCloser
@@ -54,9 +53,7 @@ func StartCluster(dir string, options ...string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{
-		binary: filepath.Join(root, "bin", "kubernetes"), dir: dir, audited: auditedIn(dir), closing: func() {},
-	}
+	c := &Cluster{binary: filepath.Join(root, "bin", "kubernetes"), dir: dir, audited: auditedIn(dir)}
 	if _, err := os.Stat(c.binary); err != nil {
 		return nil, fmt.Errorf("finding the local Kubernetes (`make bin/kubernetes` builds it): %w", err)
 	}
@@ -85,7 +82,6 @@ func StartCluster(dir string, options ...string) (*Cluster, error) {
 
 // Close stops the cluster and all its processes.
 func (c *Cluster) Close() error {
-	c.closing()
 	_ = c.input.Close() // the supervisor stops at the end of its input
 	return c.command.Wait()
 }

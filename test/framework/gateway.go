@@ -25,7 +25,7 @@ const (
 	MissingGateway = "missing"
 )
 
-// routeInterval is the time between two looks of the simulated controller of Gateways at the routes.
+// routeInterval is the time between two rounds of the simulated controller of Gateways.
 const routeInterval = 200 * time.Millisecond
 
 // GatewayAPI returns the manifests of the kinds of routes, which are in the module of Gateway API.
@@ -61,11 +61,24 @@ func (c *Cluster) InstallGatewayAPI(ctx context.Context) error {
 	return err
 }
 
-// simulateGateways does what the controller of Gateways does, until ctx ends: it sets the status of all routes.
+// StartGateways starts a simulated controller of Gateways, which sets the status of all routes.
+func (p *Installation) StartGateways() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	p.StopGateways = func() {
+		cancel()
+		<-ended
+	}
+	go func() {
+		defer close(ended)
+		simulateGateways(ctx, p.Gateway)
+	}()
+}
+
 func simulateGateways(ctx context.Context, client gateway.Interface) {
 	all := metav1.NamespaceAll
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		// Errors are ignored, because the next look repeats everything, and a test may stop the API server.
+		// Errors are ignored, because the next round repeats everything, and a test may stop the API server.
 		if list, err := client.GatewayV1().HTTPRoutes(all).List(ctx, metav1.ListOptions{}); err == nil {
 			for i := range list.Items {
 				r := &list.Items[i]

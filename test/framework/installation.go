@@ -17,6 +17,9 @@ const ControllerUser = "system:serviceaccount:windlass-system:windlass-controlle
 type Installation struct {
 	*Cluster
 	*Clients
+
+	// StopGateways stops the simulated controller of Gateways.
+	StopGateways func()
 }
 
 // Main runs the tests of a suite, which share an installation, and ends the process. run runs the tests, and returns
@@ -66,17 +69,21 @@ func startFrom(dir, root string) (*Installation, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	p := &Installation{c, w}
+	p := &Installation{Cluster: c, Clients: w}
 	if err := p.InstallGatewayAPI(context.Background()); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	if err := p.Install(context.Background(), root); err != nil { // waits for all CustomResourceDefinitions
 		return nil, errors.Join(err, c.Close())
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	c.closing = cancel
-	go simulateGateways(ctx, w.Gateway)
+	p.StartGateways()
 	return p, nil
+}
+
+// Close stops the cluster and all its processes.
+func (p *Installation) Close() error {
+	p.StopGateways()
+	return p.Cluster.Close()
 }
 
 // Own returns an installation for one test. The test may break the cluster. The cluster is closed when the test ends.

@@ -114,7 +114,7 @@ func TestAppContinuesWhenGatewayAPIIsInstalled(t *testing.T) {
 	on.CreateApp(t, namespace, "other", smallest())
 	on.AppIn(t, namespace, "other", v1alpha1.AppReady)
 	app := on.AppReason(t, namespace, "web", "KindNotInstalled")
-	want := "The cluster does not have the kind HTTPRoute. Install Gateway API (https://gateway-api.sigs.k8s.io), or " +
+	want := "The cluster does not have the kind HTTPRoute. Install Gateway API v1 (https://gateway-api.sigs.k8s.io), or " +
 		"remove the field of the spec that needs the kind. The operator tries again every minute."
 	if got := messageOf(app); got != want {
 		t.Errorf("the message is %q, want %q", got, want)

@@ -79,6 +79,8 @@ func TestPlanIsWhatHappens(t *testing.T) {
 			})
 		}
 	})
+	shared.StopGateways()
+	t.Cleanup(shared.StartGateways)
 	for _, component := range []string{controllerManager, scheduler, node} {
 		if err := shared.Stop(component); err != nil {
 			t.Fatal(err)

@@ -26,7 +26,8 @@ type Clients struct {
 	// Windlass is the client of Windlass' own kinds. It returns the metadata and the status of an object that it cannot
 	// decode, and marks the object: see pkg/cache/lenient.
 	Windlass versioned.Interface
-	Gateway  gateway.Interface // of Gateway API, whose kinds a cluster may lack
+	// Gateway is the client of Gateway API, whose kinds a cluster may lack. It decodes objects like Windlass.
+	Gateway gateway.Interface
 }
 
 // NewClients returns clients for the API server in config. Requests of these clients time out: see cluster.WithTimeout.
@@ -52,7 +53,7 @@ func NewClients(config *rest.Config, fence transport.WrapperFunc) (c Clients, er
 	if c.Windlass, err = newWindlass(config); err != nil {
 		return c, fmt.Errorf("creating a client for the kinds of Windlass: %w", err)
 	}
-	if c.Gateway, err = gateway.NewForConfig(config); err != nil {
+	if c.Gateway, err = newGateway(config); err != nil {
 		return c, fmt.Errorf("creating a client for Gateway API: %w", err)
 	}
 	return c, nil

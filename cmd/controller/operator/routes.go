@@ -33,8 +33,28 @@ func newRoutes(
 	client gateway.Interface, namespace string, shard sharded.Filter, limit *budget.Budget,
 ) externalversions.SharedInformerFactory {
 	all := externalversions.NewSharedInformerFactoryWithOptions(client, 0,
-		externalversions.WithTransform(lenient.Transform(limit, controller.AnnotationDomain)))
+		externalversions.WithTransform(transformRoutes(limit)))
 	return routeInformers{all, namespace, shard}
+}
+
+// transformRoutes keeps all annotations, because those of spec.metadata are on the routes too. Of an object that
+// exceeds a limit, it also removes the status, which others write.
+func transformRoutes(limit *budget.Budget) cache.TransformFunc {
+	transform := lenient.Transform(limit)
+	return func(obj any) (any, error) {
+		obj, err := transform(obj)
+		switch route := obj.(type) {
+		case *gatewayv1.HTTPRoute:
+			if lenient.MarkOn(route) != nil {
+				route.Status = gatewayv1.HTTPRouteStatus{}
+			}
+		case *gatewayv1.GRPCRoute:
+			if lenient.MarkOn(route) != nil {
+				route.Status = gatewayv1.GRPCRouteStatus{}
+			}
+		}
+		return obj, err
+	}
 }
 
 // Gateway implements externalversions.SharedInformerFactory.

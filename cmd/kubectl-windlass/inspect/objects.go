@@ -40,6 +40,9 @@ var Kinds = slices.Concat([]schema.GroupVersionResource{platforms}, namespaced)
 // OperatorLabels selects the Deployment of the operator. The manifests and the chart set these labels.
 const OperatorLabels = "app.kubernetes.io/name=windlass,app.kubernetes.io/component=controller"
 
+// gatewayGroup is the API group of routes.
+const gatewayGroup = "gateway.networking.k8s.io"
+
 // owned are the resources of the objects that objects of Windlass own, directly or not.
 var owned = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "services"},
@@ -49,8 +52,8 @@ var owned = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "pods"},
 	{Version: "v1", Resource: "persistentvolumeclaims"},
 	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
-	{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"},
-	{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "grpcroutes"},
+	{Group: gatewayGroup, Version: "v1", Resource: "httproutes"},
+	{Group: gatewayGroup, Version: "v1", Resource: "grpcroutes"},
 	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
 	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 }
@@ -113,6 +116,8 @@ func (o *Objects) add(
 ) error {
 	items, err := r.list(ctx, resource, namespace, metav1.ListOptions{FieldSelector: fieldSelector})
 	switch {
+	case apierrors.IsForbidden(err) && resource.Group == gatewayGroup:
+		// Most users lack this permission in a cluster without Gateway API, which has no such objects.
 	case apierrors.IsForbidden(err):
 		o.Denied.Insert(resource.GroupResource().String())
 	case apierrors.IsNotFound(err) && slices.Contains(Kinds, resource):

@@ -1,6 +1,6 @@
 // Package optional lists and watches API types that the API server may not have, because a cluster may lack their
-// CustomResourceDefinitions. While the API server lacks a type, or does not let the client list it, the informer of the
-// type is empty and counts as synced.
+// CustomResourceDefinitions. While the API server lacks a type, the informer of the type is empty and counts as synced.
+// The same holds at first for a type that the client may not list.
 package optional
 
 import (
@@ -25,10 +25,6 @@ func IsTypeMissing(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// IsAbsent reports whether err is the response to a list of an absent type: the API server lacks the type, or does not
-// let the client list it.
-func IsAbsent(err error) bool { return IsTypeMissing(err) || apierrors.IsForbidden(err) }
-
 // ListWatch returns a ListerWatcher like of, for a type that may be absent. While the type is absent, each list is
 // empty, and a watch lasts until the type is not absent. The watch then ends with the error Expired, after which a
 // reflector lists again.
@@ -45,18 +41,29 @@ func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
 
 type optionalType struct {
 	of cache.ListerWatcherWithContext
+	// listed is true after the first list that succeeded. From then on, an API server that does not let the client list
+	// the type counts as broken, and the informer keeps its objects.
+	listed atomic.Bool
 	// absent is true if the type was absent at the last list.
 	absent atomic.Bool
 }
 
 func (t *optionalType) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list, err := t.of.ListWithContext(ctx, options)
-	isAbsent := IsAbsent(err)
+	isAbsent := t.isAbsent(err)
 	t.absent.Store(isAbsent)
 	if !isAbsent {
+		if err == nil {
+			t.listed.Store(true)
+		}
 		return list, err
 	}
 	return &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: "0"}}, nil // the next list may have any version
+}
+
+// isAbsent reports whether err, the error of a list or a watch, means that the type is absent.
+func (t *optionalType) isAbsent(err error) bool {
+	return IsTypeMissing(err) || apierrors.IsForbidden(err) && !t.listed.Load()
 }
 
 func (t *optionalType) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
@@ -67,7 +74,7 @@ func (t *optionalType) watch(ctx context.Context, options metav1.ListOptions) (w
 		return w, nil
 	}
 	real, err := t.of.WatchWithContext(ctx, options)
-	if !IsAbsent(err) {
+	if !t.isAbsent(err) {
 		return real, err
 	}
 	expire(events) // the next list is empty
@@ -88,7 +95,7 @@ func (t *optionalType) awaitType(ctx context.Context, w *watch.ProxyWatcher, eve
 			return
 		case <-ticker.C:
 		}
-		if _, err := t.of.ListWithContext(ctx, metav1.ListOptions{Limit: 1}); !IsAbsent(err) {
+		if _, err := t.of.ListWithContext(ctx, metav1.ListOptions{Limit: 1}); !t.isAbsent(err) {
 			expire(events)
 			return
 		}

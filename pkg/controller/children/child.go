@@ -25,8 +25,8 @@ type Resource[C Object] struct {
 	// Custom is true if the type is a custom resource. The spec of its objects belongs to the owner as a whole, like the
 	// data of a ConfigMap, and is not recorded.
 	Custom bool
-	// Provider is set if a cluster may lack the type. It is what installs the type, for example Gateway API. The informer
-	// is empty while the cluster lacks the type: see package optional.
+	// Provider names what installs the type, for example Gateway API. Empty means that every cluster has the type.
+	// Otherwise, the informer must be empty while the cluster lacks the type: see package optional.
 	Provider string
 }
 

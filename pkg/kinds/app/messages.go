@@ -74,13 +74,15 @@ var (
 		"metrics of CPU and memory, the cluster needs metrics-server, and for other metrics an adapter.",
 		"For CPU and memory, check that `kubectl top pods` shows the Pods of the App. If not, install or repair "+
 			"metrics-server. For other metrics, check the adapter that provides them.")
-	messageRoutePending = Messages.Declare("RoutePending", "Waiting for {gateway} to accept {kind} {route}.",
+	messageRoutePending = Messages.Declare("RoutePending", "Waiting for {gateways} to accept {kind} {route}. If this "+
+		"takes long, check that the Gateway exists, and that the controller of its GatewayClass runs.",
 		"Wait. If it takes long, check that the Gateway exists, that its namespace and name in spec.route.parentRefs are "+
 			"right, and that the controller of its class runs.")
 	messageRouteRejected = Messages.Declare("RouteRejected",
-		"{gateway} does not accept {kind} {route}: {problem} Correct spec.route, or the Gateway.",
-		"Correct spec.route: its parentRefs and hostnames must match a listener of the Gateway. Or ask the owner of the "+
-			"Gateway to allow routes from the namespace of the App.")
+		"{gateway} does not serve {kind} {route}: {problem} Correct spec.route, the Gateway, or the object that the problem "+
+			"names.",
+		"parentRefs and hostnames of spec.route must match a listener of the Gateway, and the Gateway must allow routes "+
+			"from the namespace of the App.")
 	messageRouteAccepted = Messages.Declare("", " {kind} {route} is accepted by {gateways}.", "Nothing to do.")
 	// The reason of messagePods is the reason of the problem.
 	messagePods = Messages.Declare("", "Pod {pod}, created at {time}: {problem}. {count} of {all} {which} have a "+

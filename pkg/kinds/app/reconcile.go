@@ -41,7 +41,7 @@ type scope struct {
 	adopted *appsv1.Deployment
 	// applied has the results of applying the children.
 	applied applied
-	// available is true if the newest Pods, at least one, are rolled out and available. finish sets it.
+	// available is true if the newest Pods are rolled out, and at least one Pod is available. finish sets it.
 	available bool
 	// requeueAfter is positive if time alone can change the status. finish sets it.
 	requeueAfter time.Duration

@@ -17,35 +17,73 @@ import (
 // protocolGRPC is the value of appProtocol with which an App has a GRPCRoute instead of an HTTPRoute.
 const protocolGRPC = "grpc"
 
+// kindGateway is the default kind of a parent.
+const kindGateway = "Gateway"
+
+// hasRoute reports whether the App has a route, of either kind.
 func hasRoute(app *v1alpha1.App) bool { return app.Spec.Route != nil && hasService(app) }
 
-func hasGRPCRoute(app *v1alpha1.App) bool {
-	return hasRoute(app) && ptr.Deref(firstPort(app).AppProtocol, "") == protocolGRPC
+// isForGRPC reports whether the route of the App is a GRPCRoute.
+func isForGRPC(app *v1alpha1.App) bool {
+	return ptr.Deref(firstPort(app).AppProtocol, "") == protocolGRPC
 }
 
-func hasHTTPRoute(app *v1alpha1.App) bool { return hasRoute(app) && !hasGRPCRoute(app) }
+// route is a route after it was applied.
+type route struct {
+	kind    string
+	object  metav1.Object
+	parents []gatewayv1.ParentReference
+	status  []gatewayv1.RouteParentStatus
+}
 
-// routesOf declares the HTTPRoute and the GRPCRoute, of which an App has at most one.
+// routesOf declares the HTTPRoute and the GRPCRoute, of which an App has one, except while one replaces the other.
 func routesOf(c kinds.Cluster) (http, grpc children.Child[*scope]) {
-	http = &children.Declaration[*scope, *gatewayv1.HTTPRoute]{
-		Resource: c.HTTPRoutes(),
-		Needs:    []string{nameService},
-		When:     when(hasHTTPRoute),
-		Desired:  by(desiredHTTPRoute),
-		Applied: func(p *scope, live *gatewayv1.HTTPRoute) {
-			p.applied.route = &route{"HTTPRoute", live, live.Spec.ParentRefs, live.Status.Parents}
-		},
-	}
-	grpc = &children.Declaration[*scope, *gatewayv1.GRPCRoute]{
-		Resource: c.GRPCRoutes(),
-		Needs:    []string{nameService},
-		When:     when(hasGRPCRoute),
-		Desired:  by(desiredGRPCRoute),
-		Applied: func(p *scope, live *gatewayv1.GRPCRoute) {
-			p.applied.route = &route{"GRPCRoute", live, live.Spec.ParentRefs, live.Status.Parents}
-		},
-	}
+	isForHTTP := func(app *v1alpha1.App) bool { return !isForGRPC(app) }
+	hasHTTP, hasGRPC := cachedRoute(c.HTTPRoutes()), cachedRoute(c.GRPCRoutes())
+	http = routeOf(c.HTTPRoutes(), isForHTTP, hasGRPC, desiredHTTPRoute, func(r *gatewayv1.HTTPRoute) *route {
+		return &route{"HTTPRoute", r, r.Spec.ParentRefs, r.Status.Parents}
+	})
+	grpc = routeOf(c.GRPCRoutes(), isForGRPC, hasHTTP, desiredGRPCRoute, func(r *gatewayv1.GRPCRoute) *route {
+		return &route{"GRPCRoute", r, r.Spec.ParentRefs, r.Status.Parents}
+	})
 	return http, grpc
+}
+
+// cachedRoute returns a function that reports whether the App has a route of a kind.
+func cachedRoute[C children.Object](of children.Resource[C]) func(*scope) bool {
+	routes := children.CacheOf[C](of.Informer.GetIndexer())
+	return func(p *scope) bool {
+		found, err := routes.Get(p.app.Namespace, p.app.Name)
+		return err == nil && p.Owns(found)
+	}
+}
+
+// routeOf declares the route of a kind. isKind reports whether the route of an App is of this kind, and hasOther
+// whether the App has a route of the other kind.
+//
+// A route is only deleted for a route of the other kind after that one was applied. While the Pod template must not
+// change, the App keeps the route that it has, because the previous Pods serve it.
+func routeOf[C children.Object](
+	resource children.Resource[C], isKind func(*v1alpha1.App) bool, hasOther func(*scope) bool,
+	desired func(*v1alpha1.App) C, applied func(C) *route,
+) children.Child[*scope] {
+	return &children.Declaration[*scope, C]{
+		Resource: resource,
+		Needs:    []string{nameService},
+		When:     func(p *scope) bool { return hasRoute(p.app) && isKind(p.app) },
+		Desired:  by(desired),
+		Hold: func(p *scope) bool {
+			if isKind(p.app) {
+				return p.hold != nil && hasOther(p)
+			}
+			return hasRoute(p.app) && (p.hold != nil || p.applied.route == nil)
+		},
+		Applied: func(p *scope, live C) {
+			if p.Owns(live) { // and not one of somebody else, which Hold keeps
+				p.applied.route = applied(live)
+			}
+		},
+	}
 }
 
 func desiredHTTPRoute(app *v1alpha1.App) *gatewayv1.HTTPRoute {
@@ -98,8 +136,6 @@ func parentsOf(want *v1alpha1.AppRoute) (all []gatewayv1.ParentReference) {
 	return all
 }
 
-const kindGateway = "Gateway"
-
 func hostnamesOf(want *v1alpha1.AppRoute) (all []gatewayv1.Hostname) {
 	for _, name := range want.Hostnames {
 		all = append(all, gatewayv1.Hostname(name))
@@ -134,12 +170,4 @@ func routeURL(app *v1alpha1.App) string {
 		scheme = "https"
 	}
 	return scheme + "://" + want.Hostnames[i] + strings.TrimSuffix(want.Path, "/")
-}
-
-// route is a route after it was applied.
-type route struct {
-	kind    string
-	object  metav1.Object
-	parents []gatewayv1.ParentReference
-	status  []gatewayv1.RouteParentStatus
 }

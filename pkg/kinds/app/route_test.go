@@ -2,7 +2,6 @@ package app
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -104,6 +103,49 @@ func TestAppForGRPCHasGRPCRoute(t *testing.T) {
 	controllertest.Equal(t, "backend", backendOf(f.Object()), spec.Rules[0].BackendRefs[0].BackendRef)
 }
 
+// TestRouteStaysUntilRouteOfOtherKindExists changes the protocol of the first port, while the API server rejects the
+// GRPCRoute, and then while beforeRollout runs.
+func TestRouteStaysUntilRouteOfOtherKindExists(t *testing.T) {
+	grpc := withPorts(v1alpha1.AppPort{Name: "api", Port: 9000, AppProtocol: ptr.To("grpc")})
+	f := readyFixture(t, withRouteTo(publicGateway))
+	f.Change(grpc)
+	f.Journal.FailNext("create", "grpcroutes", apierrors.NewForbidden(gatewayv1.Resource("grpcroutes"), "web", nil))
+	f.Reconcile()
+	if f.httpRoute() == nil {
+		t.Error("the HTTPRoute was deleted before the App had a GRPCRoute")
+	}
+	f.reconcile()
+	controllertest.Equal(t, "HTTPRoute beside the GRPCRoute", (*gatewayv1.HTTPRoute)(nil), f.httpRoute())
+
+	f = rolledOutFixture(t)
+	f.Change(withRouteTo(publicGateway))
+	f.reconcile()
+	f.Observe()
+	f.Change(grpc)
+	f.reconcile()
+	grpcRoute := func() *gatewayv1.GRPCRoute { return kindtest.Get[*gatewayv1.GRPCRoute](f.Cluster, "default", "web") }
+	if f.httpRoute() == nil || grpcRoute() != nil {
+		t.Error("the previous Pods lost their HTTPRoute while beforeRollout runs")
+	}
+	f.endRun(0, "")
+	f.reconcile()
+	if f.httpRoute() != nil || grpcRoute() == nil {
+		t.Error("the new Pods have no GRPCRoute")
+	}
+}
+
+// TestPodsAreCountedWhileRouteIsPending scales an App whose route no controller accepts.
+func TestPodsAreCountedWhileRouteIsPending(t *testing.T) {
+	f := readyFixture(t, withRouteTo(publicGateway))
+	f.Change(func(app *v1alpha1.App) { app.Spec.Replicas = ptr.To[int32](4) })
+	f.reconcile()
+	f.rollOut()
+	f.Observe()
+	phase, _ := f.reconciled()
+	controllertest.Equal(t, "phase", v1alpha1.AppDeploying, phase)
+	controllertest.Equal(t, "replicas", int32(4), f.Object().Status.Replicas)
+}
+
 func TestURLOfRoute(t *testing.T) {
 	listener := func(name string) v1alpha1.AppParentRef {
 		return v1alpha1.AppParentRef{Name: "public", SectionName: name}
@@ -132,6 +174,13 @@ func TestURLOfRoute(t *testing.T) {
 	}
 }
 
+// ifLong and correct are the ends of messages.
+const (
+	ifLong = " If this takes long, check that the Gateway exists, and that the controller of its GatewayClass runs."
+
+	correct = " Correct spec.route, the Gateway, or the object that the problem names."
+)
+
 func TestAppIsReadyWhenEveryGatewayAcceptsItsRoute(t *testing.T) {
 	other := v1alpha1.AppParentRef{Name: "internal"}
 	no := func(kind, reason, message string) metav1.Condition {
@@ -143,11 +192,12 @@ func TestAppIsReadyWhenEveryGatewayAcceptsItsRoute(t *testing.T) {
 		message string
 	}{
 		"no controller has reported": {
-			func(fixture) {}, v1alpha1.AppDeploying, "Waiting for Gateway edge/public to accept HTTPRoute web.",
+			func(fixture) {}, v1alpha1.AppDeploying,
+			"Waiting for Gateway edge/public, Gateway default/internal to accept HTTPRoute web." + ifLong,
 		},
 		"one of two Gateways accepts": {
 			func(f fixture) { f.decide(0, accepted, resolved) }, v1alpha1.AppDeploying,
-			"Waiting for Gateway default/internal to accept HTTPRoute web.",
+			"Waiting for Gateway default/internal to accept HTTPRoute web." + ifLong,
 		},
 		"both Gateways accept": {
 			func(f fixture) {
@@ -159,28 +209,40 @@ func TestAppIsReadyWhenEveryGatewayAcceptsItsRoute(t *testing.T) {
 		},
 		"a Gateway does not accept": {
 			func(f fixture) {
-				f.decide(0, accepted, resolved)
 				f.decide(1, no("Accepted", "NoMatchingListenerHostname", "No listener has the hostname"))
-			}, v1alpha1.AppFailed, "Gateway default/internal does not accept HTTPRoute web: NoMatchingListenerHostname: No " +
-				"listener has the hostname. Correct spec.route, or the Gateway.",
+			}, v1alpha1.AppFailed, "Gateway default/internal does not serve HTTPRoute web: NoMatchingListenerHostname: No " +
+				"listener has the hostname." + correct,
 		},
 		"the backend is not found": {
 			func(f fixture) { f.decide(0, accepted, no("ResolvedRefs", "BackendNotFound", "no Service.")) }, v1alpha1.AppFailed,
-			"Gateway edge/public does not accept HTTPRoute web: BackendNotFound: no Service. Correct spec.route, or the " +
-				"Gateway.",
+			"Gateway edge/public does not serve HTTPRoute web: BackendNotFound: no Service." + correct,
 		},
 		"one of two controllers of a Gateway does not accept": {
 			func(f fixture) {
 				f.decide(0, accepted)
-				f.decide(0, no("Accepted", "Conflicted", strings.Repeat("x", 2*maxRouteProblem)))
-			}, v1alpha1.AppFailed, "Gateway edge/public does not accept HTTPRoute web: Conflicted: " +
-				strings.Repeat("x", maxRouteProblem-len("Conflicted: ")) + "…. Correct spec.route, or the Gateway.",
+				f.decide(0, no("Accepted", "Conflicted", "two\nlines"))
+			}, v1alpha1.AppFailed, "Gateway edge/public does not serve HTTPRoute web: Conflicted: two lines." + correct,
 		},
 		"a controller has reported about a previous generation": {
 			func(f fixture) {
-				f.decide(0, accepted)
+				f.decide(0, accepted, no("ResolvedRefs", "BackendNotFound", ""))
+				f.decide(1, accepted)
 				kindtest.Change(f.Cluster, "default", "web", func(r *gatewayv1.HTTPRoute) { r.Generation++ })
-			}, v1alpha1.AppDeploying, "Waiting for Gateway edge/public to accept HTTPRoute web.",
+				f.decide(1, accepted)
+			}, v1alpha1.AppDeploying, "Waiting for Gateway edge/public to accept HTTPRoute web." + ifLong,
+		},
+		"a controller reports no generation": {
+			func(f fixture) {
+				f.decide(0, accepted)
+				f.decide(1, accepted)
+				kindtest.Change(f.Cluster, "default", "web", func(r *gatewayv1.HTTPRoute) {
+					for i := range r.Status.Parents {
+						r.Status.Parents[i].Conditions[0].ObservedGeneration = 0
+					}
+				})
+			}, v1alpha1.AppReady,
+			"The newest Pods are rolled out and available. HTTPRoute web is accepted by Gateway edge/public, Gateway " +
+				"default/internal.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +265,7 @@ func TestAppWithoutGatewayAPISaysWhatIsMissing(t *testing.T) {
 		"404 page not found", 0, true)
 	f.Journal.FailNext("create", "httproutes", missing)
 	result := f.Reconcile()
-	controllertest.ErrorContains(t, "The cluster does not have the kind HTTPRoute. Install Gateway API "+
+	controllertest.ErrorContains(t, "The cluster does not have the kind HTTPRoute. Install Gateway API v1 "+
 		"(https://gateway-api.sigs.k8s.io), or remove the field of the spec that needs the kind.", result.Err)
 	stalled := conditions.Find(f.Object().Status.Conditions, conditions.Stalled)
 	controllertest.Equal(t, "reason", "KindNotInstalled", stalled.Reason)

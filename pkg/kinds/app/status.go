@@ -107,15 +107,16 @@ func (r *reconciler) setFromDeployment(p *scope) (problems bool) {
 	if autoscaler != nil && summary.State == controller.StateReady {
 		summary.Message += " " + autoscalerNote(app, autoscaler).Message
 	}
-	if summary.State == controller.StateReady {
+	isRolledOut := summary.State == controller.StateReady
+	if isRolledOut {
 		summary.Message += cannotScale
-		p.available = d.Status.AvailableReplicas > 0
 	}
+	p.available = isRolledOut && d.Status.AvailableReplicas > 0
 	summary = withRoute(summary, p.applied.route)
 	app.Status.Phase = phaseOf(summary)
 	summary.SetOn(app)
 	after := readyOf(app)
-	if app.Status.Phase == v1alpha1.AppReady || before.Status != after.Status || before.Reason != after.Reason {
+	if isRolledOut || before.Status != after.Status || before.Reason != after.Reason {
 		app.Status.Replicas, app.Status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
 	}
 	return found != nil

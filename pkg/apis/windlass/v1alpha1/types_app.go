@@ -154,8 +154,8 @@ type AppSpec struct {
 	// +optional
 	Ingress *AppIngress `json:"ingress,omitempty"`
 
-	// route makes the App reachable from outside the cluster, through Gateways of Gateway API. If it is unset, the App
-	// has no route.
+	// route attaches the App to Gateways of Gateway API, with an HTTPRoute, or with a GRPCRoute if the first port has
+	// appProtocol grpc. The cluster needs Gateway API. If it is unset, the App has no route.
 	//
 	// +optional
 	Route *AppRoute `json:"route,omitempty"`

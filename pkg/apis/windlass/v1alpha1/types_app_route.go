@@ -3,7 +3,8 @@ package v1alpha1
 // AppRoute configures the route of an App: an HTTPRoute of Gateway API, or a GRPCRoute if the first port of the App has
 // appProtocol grpc.
 type AppRoute struct {
-	// parentRefs are the Gateways, or parts of Gateways, that the route attaches to.
+	// parentRefs are the Gateways and ListenerSets that the route attaches to. Two entries with the same Gateway need
+	// different values of sectionName.
 	//
 	// +required
 	// +kubebuilder:validation:MinItems=1
@@ -21,16 +22,17 @@ type AppRoute struct {
 	// +listType=set
 	Hostnames []string `json:"hostnames,omitempty"`
 
-	// path is the prefix of the URL paths that lead to the App. It must not be set for a GRPCRoute. Defaults to /.
+	// path is the prefix of the URL paths that lead to the App. It must be unset if the first port has appProtocol grpc.
+	// Defaults to /.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^/[-A-Za-z0-9/._~!$&()*+,;=:@%]*$`
+	// +kubebuilder:validation:Pattern=`^/([-A-Za-z0-9/._~!$&()*+,;=:@]|%[0-9a-fA-F]{2})*$`
 	// +kubebuilder:validation:XValidation:rule="!self.contains('//') && !self.contains('/../') && !self.contains('/./') && !self.endsWith('/..') && !self.endsWith('/.')",message="path must not have an empty segment, or a segment '.' or '..'"
 	Path string `json:"path,omitempty"`
 }
 
-// AppParentRef is a reference to a Gateway, or to a part of a Gateway.
+// AppParentRef is a reference to a Gateway or a ListenerSet, or to one of its listeners.
 type AppParentRef struct {
 	// kind is Gateway or ListenerSet. Defaults to Gateway.
 	//
@@ -39,14 +41,14 @@ type AppParentRef struct {
 	// +kubebuilder:validation:Enum=Gateway;ListenerSet
 	Kind string `json:"kind,omitempty"`
 
-	// name is the name of the Gateway.
+	// name is the name of the Gateway or ListenerSet.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// namespace is the namespace of the Gateway. Defaults to the namespace of the App.
+	// namespace is the namespace of the Gateway or ListenerSet. Defaults to the namespace of the App.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -54,7 +56,7 @@ type AppParentRef struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Namespace string `json:"namespace,omitempty"`
 
-	// sectionName is the name of a listener of the Gateway. Defaults to all listeners.
+	// sectionName is the name of a listener. Defaults to all listeners.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1

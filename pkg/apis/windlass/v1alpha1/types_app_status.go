@@ -32,9 +32,9 @@ type AppStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Selector string `json:"selector,omitempty"`
 
-	// url is the URL of the first host of the Ingress that is not a wildcard. Without such a host, url is the URL of the
-	// first port of the Service, which only clients in the cluster reach. url is unset if this port is not a TCP port, or
-	// if the App has no Service.
+	// url is the URL of the first host of the Ingress that is not a wildcard, or else of the route. Without such a host,
+	// url is the URL of the first port of the Service, which only clients in the cluster reach. url is unset if this port
+	// is not a TCP port, or if the App has no Service.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048

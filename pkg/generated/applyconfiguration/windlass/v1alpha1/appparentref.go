@@ -5,15 +5,15 @@ package v1alpha1
 // AppParentRefApplyConfiguration represents a declarative configuration of the AppParentRef type for use
 // with apply.
 //
-// AppParentRef is a reference to a Gateway, or to a part of a Gateway.
+// AppParentRef is a reference to a Gateway or a ListenerSet, or to one of its listeners.
 type AppParentRefApplyConfiguration struct {
 	// kind is Gateway or ListenerSet. Defaults to Gateway.
 	Kind *string `json:"kind,omitempty"`
-	// name is the name of the Gateway.
+	// name is the name of the Gateway or ListenerSet.
 	Name *string `json:"name,omitempty"`
-	// namespace is the namespace of the Gateway. Defaults to the namespace of the App.
+	// namespace is the namespace of the Gateway or ListenerSet. Defaults to the namespace of the App.
 	Namespace *string `json:"namespace,omitempty"`
-	// sectionName is the name of a listener of the Gateway. Defaults to all listeners.
+	// sectionName is the name of a listener. Defaults to all listeners.
 	SectionName *string `json:"sectionName,omitempty"`
 }
 

@@ -8,12 +8,14 @@ package v1alpha1
 // AppRoute configures the route of an App: an HTTPRoute of Gateway API, or a GRPCRoute if the first port of the App has
 // appProtocol grpc.
 type AppRouteApplyConfiguration struct {
-	// parentRefs are the Gateways, or parts of Gateways, that the route attaches to.
+	// parentRefs are the Gateways and ListenerSets that the route attaches to. Two entries with the same Gateway need
+	// different values of sectionName.
 	ParentRefs []AppParentRefApplyConfiguration `json:"parentRefs,omitempty"`
 	// hostnames are the DNS names at which clients reach the App. The first label of a name can be a wildcard, as in
 	// *.example.com. Defaults to the hostnames of the Gateways.
 	Hostnames []string `json:"hostnames,omitempty"`
-	// path is the prefix of the URL paths that lead to the App. It must not be set for a GRPCRoute. Defaults to /.
+	// path is the prefix of the URL paths that lead to the App. It must be unset if the first port has appProtocol grpc.
+	// Defaults to /.
 	Path *string `json:"path,omitempty"`
 }
 

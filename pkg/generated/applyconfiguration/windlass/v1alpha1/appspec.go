@@ -54,8 +54,8 @@ type AppSpecApplyConfiguration struct {
 	// ingress makes the App reachable from outside the cluster, through an Ingress. If it is unset, the
 	// App has no Ingress.
 	Ingress *AppIngressApplyConfiguration `json:"ingress,omitempty"`
-	// route makes the App reachable from outside the cluster, through Gateways of Gateway API. If it is unset, the App
-	// has no route.
+	// route attaches the App to Gateways of Gateway API, with an HTTPRoute, or with a GRPCRoute if the first port has
+	// appProtocol grpc. The cluster needs Gateway API. If it is unset, the App has no route.
 	Route *AppRouteApplyConfiguration `json:"route,omitempty"`
 	// autoscaling adjusts the number of Pods to their load, with a HorizontalPodAutoscaler. A target for the CPU or memory
 	// utilization requires the request or the limit of this resource in resources. If autoscaling is unset, the number of

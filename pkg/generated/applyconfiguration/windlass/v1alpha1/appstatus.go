@@ -26,9 +26,9 @@ type AppStatusApplyConfiguration struct {
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
 	// selector is the label selector of the Pods, for the scale subresource.
 	Selector *string `json:"selector,omitempty"`
-	// url is the URL of the first host of the Ingress that is not a wildcard. Without such a host, url is the URL of the
-	// first port of the Service, which only clients in the cluster reach. url is unset if this port is not a TCP port, or
-	// if the App has no Service.
+	// url is the URL of the first host of the Ingress that is not a wildcard, or else of the route. Without such a host,
+	// url is the URL of the first port of the Service, which only clients in the cluster reach. url is unset if this port
+	// is not a TCP port, or if the App has no Service.
 	URL *string `json:"url,omitempty"`
 	// templateDigest identifies the Pod template that the operator applied last. The annotation
 	// windlass.dev/template-digest of the Pods identifies their template in the same way.
