@@ -248,3 +248,23 @@ func TestPlanCommand(t *testing.T) {
 		})
 	}
 }
+
+// TestPlanWithoutGatewayAPI plans Apps in a cluster without the kinds of routes.
+func TestPlanWithoutGatewayAPI(t *testing.T) {
+	const app = "apiVersion: windlass.dev/v1alpha1\nkind: App\nmetadata: {name: web}\nspec: {image: web"
+	for route, want := range map[string]string{
+		"": "App shop/web is created",
+		", route: {parentRefs: [{name: public}]}": "The cluster does not have the kind HTTPRoute. Install Gateway API v1",
+	} {
+		s := newServer(t, configMap)
+		s.missing = "httproutes"
+		file := filepath.Join(t.TempDir(), "app.yaml")
+		if err := os.WriteFile(file, []byte(app+route+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := s.windlass(t, "plan", "-f", file)
+		if got.code != exitDifferences || !strings.Contains(got.out+got.errors, want) {
+			t.Errorf("the plan of an App with %q has exit code %d, and prints:\n%s%s", route, got.code, got.out, got.errors)
+		}
+	}
+}

@@ -97,7 +97,8 @@ func (s *apiServer) answer(r *http.Request) (code int, body any) {
 	case s.denied == q.Resource.Resource:
 		return failure(apierrors.NewForbidden(resource, q.Name, nil))
 	case s.missing == q.Resource.Resource:
-		return failure(apierrors.NewNotFound(resource, q.Name))
+		return failure(apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, resource, q.Name,
+			"404 page not found", 0, true))
 	case r.Method == http.MethodPost:
 		obj := &unstructured.Unstructured{}
 		_ = json.NewDecoder(r.Body).Decode(&obj.Object)

@@ -37,8 +37,9 @@ func newRoutes(
 	return routeInformers{all, namespace, shard}
 }
 
-// transformRoutes keeps all annotations, because those of spec.metadata are on the routes too. Of an object that
-// exceeds a limit, it also removes the status, which others write.
+// transformRoutes returns a transform for the informers of routes: see lenient.Transform. It keeps the annotations of
+// all domains, because users can set annotations of routes in spec.metadata. If an object exceeds a limit, it also
+// removes the status, which other controllers write.
 func transformRoutes(limit *budget.Budget) cache.TransformFunc {
 	transform := lenient.Transform(limit)
 	return func(obj any) (any, error) {

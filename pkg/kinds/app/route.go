@@ -36,7 +36,8 @@ type route struct {
 	status  []gatewayv1.RouteParentStatus
 }
 
-// routesOf declares the HTTPRoute and the GRPCRoute, of which an App has one, except while one replaces the other.
+// routesOf declares the HTTPRoute and the GRPCRoute. An App has at most one of them, or both while one replaces the
+// other.
 func routesOf(c kinds.Cluster) (http, grpc children.Child[*scope]) {
 	isForHTTP := func(app *v1alpha1.App) bool { return !isForGRPC(app) }
 	hasHTTP, hasGRPC := cachedRoute(c.HTTPRoutes()), cachedRoute(c.GRPCRoutes())
