@@ -38,6 +38,10 @@ func TestOwnerCostsOneCreatePerChildAndOneStatusWritePerPhase(t *testing.T) {
 			if in, _ := o.object(namespace); in == "" {
 				return slices.Compact(lines) // the number of status writes of a Platform depends on how fast its children change
 			}
+			// An App has one phase more, RoutePending, if its Pods are available before a Gateway has accepted its route.
+			if n := len(lines); n >= 3 && o.name == "app" && lines[n-3] == lines[n-1] && lines[n-2] == lines[n-1] {
+				return lines[:n-1]
+			}
 			return lines
 		}
 		if diff := cmp.Diff(reads(want), reads(made)) + cmp.Diff(writes(want), writes(made)); diff != "" {

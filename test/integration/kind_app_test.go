@@ -49,6 +49,13 @@ var apps = kindOf[v1alpha1.AppSpec]{
 			},
 			{
 				GroupVersionResource: schema.GroupVersionResource{
+					Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes",
+				}, child: "shop",
+				theirs: `{"apiVersion":"gateway.networking.k8s.io/v1","kind":"HTTPRoute",` +
+					`"spec":{"hostnames":["theirs.example.com"]}}`,
+			},
+			{
+				GroupVersionResource: schema.GroupVersionResource{
 					Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers",
 				}, child: "shop",
 				theirs: `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","spec":{"maxReplicas":2,` +
@@ -90,6 +97,7 @@ var apps = kindOf[v1alpha1.AppSpec]{
 				"create deployments " + namespace + "/shop",
 				"create services " + namespace + "/shop",
 				"create ingresses " + namespace + "/shop",
+				"create httproutes " + namespace + "/shop",
 				"create horizontalpodautoscalers " + namespace + "/shop",
 				"create poddisruptionbudgets " + namespace + "/shop",
 				"update apps/status " + namespace + "/shop", // Deploying
