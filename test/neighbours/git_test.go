@@ -30,7 +30,10 @@ func inGit(t *testing.T, namespace string) []*unstructured.Unstructured {
 	app.DatabaseRef.Name = "orders"
 	platform := framework.EverythingOfPlatform()
 	platform.Namespace = namespace
-	platform.Components[framework.WebComponent].App.DatabaseRef.Name = "orders"
+	ofWeb := platform.Components[framework.WebComponent].App
+	ofWeb.DatabaseRef.Name = "orders"
+	// The cluster has no metrics: after five minutes, the status of an App would say that its autoscaler cannot scale.
+	app.Autoscaling, ofWeb.Autoscaling = nil, nil
 	ofPlatform := platform.Components[framework.OutsideComponent].ExternalDatabase
 	*ofPlatform = ofNamespace(*ofPlatform, "platform-of-"+namespace)
 	objects := []runtime.Object{
