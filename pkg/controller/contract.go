@@ -34,7 +34,7 @@ type Object interface {
 type Reconciler[T Object] interface {
 	// Reconcile brings the observed state closer to the desired state in the spec of obj. obj is a private copy of the
 	// cached object. obj includes every write of this process to the object, is not being deleted, and has the finalizer
-	// of a kind with a Finalizer. Reconcile may write the objects that obj owns. Of obj itself, Reconcile changes only the
+	// that its kind needs. Reconcile may write the objects that obj owns. Of obj itself, Reconcile changes only the
 	// status, in memory. The engine then writes the status if it has changed, even if Reconcile returned an error. After
 	// an error that says nothing about the object, such as a conflict, the engine does not write the status.
 	//
@@ -48,10 +48,13 @@ type Reconciler[T Object] interface {
 }
 
 // Finalizer declares the finalizer of a kind, and the function that deletes what garbage collection does not delete,
-// such as a database on a server. Both fields are required, unless the kind has no finalizer.
+// such as a database on a server. Name and Finalize are required, unless the kind has no finalizer.
 type Finalizer[T Object] struct {
 	// Name is the finalizer of the objects, for example windlass.dev/externaldatabase.
 	Name string
+	// Needed reports whether an object gets the finalizer, before it is reconciled. An object keeps a finalizer that is no
+	// longer needed. Nil means that all objects get it.
+	Needed func(obj T) bool
 	// Finalize deletes the resources of an object that is being deleted. The engine calls Finalize with a private copy of
 	// the object until the call returns no error and no RequeueAfter. The engine then removes the finalizer, without
 	// another write of the status. Finalize may be called again after it has succeeded.

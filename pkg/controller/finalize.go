@@ -52,6 +52,9 @@ func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, e
 	if p.Finalizer.Name == "" || slices.Contains(obj.GetFinalizers(), p.Finalizer.Name) {
 		return obj, nil
 	}
+	if p.Finalizer.Needed != nil && !p.Finalizer.Needed(obj) {
+		return obj, nil
+	}
 	updated, err := p.setFinalizers(ctx, key, obj, append(slices.Clone(obj.GetFinalizers()), p.Finalizer.Name))
 	if err != nil {
 		return obj, fmt.Errorf("adding the finalizer to %s %s: %w", p.GroupVersionKind.Kind, key, err)

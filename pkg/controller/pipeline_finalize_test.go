@@ -30,6 +30,20 @@ func TestFinalizerIsAddedBeforeFirstReconcile(t *testing.T) {
 	b.wantWrites()
 }
 
+func TestFinalizerIsAddedWhenItIsNeeded(t *testing.T) {
+	b := newBench(t, &cleaner{})
+	needed := false
+	b.pipeline.Finalizer.Needed = func(*Toy) bool { return needed }
+	b.mustPass()
+	b.wantWrites("status default/a")
+	needed = true
+	b.mustPass()
+	b.wantWrites("finalizers default/a [" + toyFinalizer + "]")
+	needed = false
+	b.mustPass()
+	b.wantWrites()
+}
+
 func TestAddingFinalizerFails(t *testing.T) {
 	rejected := apierrors.NewForbidden(toyResource, "a", errors.New("no permission"))
 	for name, test := range map[string]struct {

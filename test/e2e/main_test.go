@@ -72,7 +72,9 @@ func withOperator(m *testing.M) (code int, err error) {
 		// These objects have finalizers of the operator, so delete them before the operator. Delete Databases last,
 		// because they may be the servers of ExternalDatabases.
 		var failed error
-		for _, kind := range []string{"platforms.windlass.dev", "externaldatabases.windlass.dev", "databases.windlass.dev"} {
+		for _, kind := range []string{
+			"platforms.windlass.dev", "apps.windlass.dev", "externaldatabases.windlass.dev", "databases.windlass.dev",
+		} {
 			_, err := kubectl(ctx, "", "delete", "--ignore-not-found", "--timeout=120s", kind, "--all", "--all-namespaces")
 			failed = errors.Join(failed, err)
 		}

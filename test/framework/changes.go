@@ -80,7 +80,9 @@ var ChangesOfApp = map[string][]func(*v1alpha1.AppSpec){
 	"volumes": {
 		func(s *v1alpha1.AppSpec) {
 			s.Volumes = []v1alpha1.AppVolume{
-				{MountPath: "/data", Name: "data", Claim: &v1alpha1.AppClaim{Size: resource.MustParse("1Gi")}},
+				{MountPath: "/data", Name: "data", Claim: &v1alpha1.AppClaim{
+					Size: resource.MustParse("1Gi"), DeletionPolicy: v1alpha1.DeletionDelete,
+				}},
 				{MountPath: "/etc/settings", ConfigMap: &v1alpha1.AppFiles{Name: "settings"}},
 			}
 		},

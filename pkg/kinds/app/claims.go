@@ -22,8 +22,8 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/claims"
 )
 
-// volumeClaims creates the claims of the volumes of Apps, and lets them grow. A claim outlives its App and its entry in
-// spec.volumes. The operator never deletes a claim.
+// volumeClaims creates the claims of the volumes of Apps, and lets them grow. A claim outlives its entry in
+// spec.volumes, and its App unless its deletionPolicy is Delete (finalize.go).
 type volumeClaims struct {
 	resource children.Resource[*corev1.PersistentVolumeClaim]
 	owned    children.Type[*corev1.PersistentVolumeClaim] // set by Bind

@@ -11,6 +11,8 @@
 //     scaling.go, volumes.go and route.go.
 //  4. It sets the status (status.go, pods.go, route_status.go).
 //
+// When an App is deleted, its claims stay or are deleted (finalize.go); garbage collection deletes its other children.
+//
 // A Deployment and a Service of somebody else can be adopted (adoption.go, adoption_service.go). A plan uses
 // FieldsToKeepPods (adoption_advice.go).
 //
@@ -82,12 +84,14 @@ func declare(
 		kube: c.Kube, inputs: inputs, databases: dbs, beforeRollout: before, pods: cached, clock: r.Clock, events: r.Events,
 		deployments: children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetIndexer()),
 	}
+	owned := ownedBy(c, before, volumes)
 	return children.Kind[*v1alpha1.App, *scope]{
 		Kind: controller.Kind[*v1alpha1.App]{
 			GroupVersionKind: groupVersionKind,
 			Informer:         apps,
 			Lister:           controller.ListerOf(own.Lister().Apps),
 			Client:           client,
+			Finalizer:        finalizer{c.Windlass.WindlassV1alpha1(), before.deployment, volumes}.declare(),
 			Resync:           resync,
 			Release:          commands.Release,
 			References: slices.Concat(inputs.References(), dbs.References(), cached.References(),
@@ -95,7 +99,7 @@ func declare(
 		},
 		Scope:    newScope,
 		Prepare:  reconciler.prepare,
-		Children: ownedBy(c, before, volumes),
+		Children: owned,
 		Finish:   reconciler.finish,
 	}.Declare()
 }

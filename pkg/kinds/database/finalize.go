@@ -11,6 +11,7 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/kinds/internal/claims"
 )
 
 // Finalize deletes the claim if deletionPolicy is Delete. The other children are garbage-collected. Kubernetes removes
@@ -46,11 +47,7 @@ func (r *reconciler) deleteData(ctx context.Context, db *v1alpha1.Database) erro
 		return fmt.Errorf("reading the Database: %w", err)
 	}
 	owner := children.Owner{Object: db, Kind: groupVersionKind}
-	set, found, err := r.statefulSet.Type().Live(ctx, owner, db.Name)
-	if err != nil || found && owner.Orphaned(set) {
-		return err
-	}
-	return r.claim.Type().PruneLive(ctx, owner, db.Name)
+	return claims.Delete(ctx, owner, r.statefulSet.Type(), r.claim.Type(), db.Name)
 }
 
 // deletesData reports whether the spec and the finalizers of the Database let the operator delete the claim. The

@@ -39,8 +39,9 @@ type AppVolume struct {
 	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
 
-	// claim is a PersistentVolumeClaim that the operator creates for the App. It stays when the App is deleted, or when
-	// this volume is removed from the App. A later App with the same name and volume uses it again.
+	// claim is a PersistentVolumeClaim that the operator creates for the App. It stays when the App is deleted, unless its
+	// deletionPolicy is Delete, and when this volume is removed from the App. A later App with the same name and volume
+	// uses it again.
 	//
 	// +optional
 	Claim *AppClaim `json:"claim,omitempty"`
@@ -101,6 +102,14 @@ type AppClaim struct {
 	// +kubebuilder:validation:items:Enum=ReadWriteOnce;ReadOnlyMany;ReadWriteMany;ReadWriteOncePod
 	// +listType=atomic
 	AccessModes []corev1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
+
+	// deletionPolicy specifies what happens to the claim when the App is deleted. Retain (the default) keeps the claim.
+	// Delete deletes the claim with its data. The field can still be changed while the App is being deleted. If the volume
+	// is removed from the App, the claim stays.
+	//
+	// +optional
+	// +kubebuilder:default=Retain
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
 // AppVolumeClaim refers to a PersistentVolumeClaim in the namespace of the App.

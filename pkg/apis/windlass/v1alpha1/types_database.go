@@ -25,7 +25,7 @@ const (
 	DatabaseFailed DatabasePhase = "Failed"
 )
 
-// DeletionPolicy specifies what happens to the data when its Database or ExternalDatabase is deleted.
+// DeletionPolicy specifies what happens to the data when its Database, ExternalDatabase or App is deleted.
 //
 // +kubebuilder:validation:Enum=Retain;Delete
 type DeletionPolicy string

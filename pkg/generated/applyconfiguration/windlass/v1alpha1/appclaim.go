@@ -5,6 +5,7 @@ package v1alpha1
 import (
 	v1 "k8s.io/api/core/v1"
 	resource "k8s.io/apimachinery/pkg/api/resource"
+	windlassv1alpha1 "windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 )
 
 // AppClaimApplyConfiguration represents a declarative configuration of the AppClaim type for use
@@ -21,6 +22,10 @@ type AppClaimApplyConfiguration struct {
 	// accessModes says how nodes can mount the volume. It cannot be changed. Without ReadWriteMany, the default of
 	// rollout.strategy is Recreate. Defaults to ReadWriteOnce.
 	AccessModes []v1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
+	// deletionPolicy specifies what happens to the claim when the App is deleted. Retain (the default) keeps the claim.
+	// Delete deletes the claim with its data. The field can still be changed while the App is being deleted. If the volume
+	// is removed from the App, the claim stays.
+	DeletionPolicy *windlassv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
 // AppClaimApplyConfiguration constructs a declarative configuration of the AppClaim type for use with
@@ -52,5 +57,13 @@ func (b *AppClaimApplyConfiguration) WithAccessModes(values ...v1.PersistentVolu
 	for i := range values {
 		b.AccessModes = append(b.AccessModes, values[i])
 	}
+	return b
+}
+
+// WithDeletionPolicy sets the DeletionPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DeletionPolicy field is set to the value of the last call.
+func (b *AppClaimApplyConfiguration) WithDeletionPolicy(value windlassv1alpha1.DeletionPolicy) *AppClaimApplyConfiguration {
+	b.DeletionPolicy = &value
 	return b
 }
