@@ -47,17 +47,20 @@ func (p *Pipeline[T]) removeFinalizer(ctx context.Context, key Key, obj T) error
 	return nil
 }
 
-// ensureFinalizer adds a missing finalizer before the kind creates anything that Finalize must delete.
+// ensureFinalizer adds a missing finalizer before the kind creates anything that Finalize must delete, and removes a
+// finalizer that is not needed.
 func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, error) {
-	if p.Finalizer.Name == "" || slices.Contains(obj.GetFinalizers(), p.Finalizer.Name) {
+	needed := p.Finalizer.Name != "" && (p.Finalizer.Needed == nil || p.Finalizer.Needed(obj))
+	if needed == slices.Contains(obj.GetFinalizers(), p.Finalizer.Name) {
 		return obj, nil
 	}
-	if p.Finalizer.Needed != nil && !p.Finalizer.Needed(obj) {
-		return obj, nil
+	finalizers := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == p.Finalizer.Name })
+	if needed {
+		finalizers = append(finalizers, p.Finalizer.Name)
 	}
-	updated, err := p.setFinalizers(ctx, key, obj, append(slices.Clone(obj.GetFinalizers()), p.Finalizer.Name))
+	updated, err := p.setFinalizers(ctx, key, obj, finalizers)
 	if err != nil {
-		return obj, fmt.Errorf("adding the finalizer to %s %s: %w", p.GroupVersionKind.Kind, key, err)
+		return obj, fmt.Errorf("changing the finalizer of %s %s: %w", p.GroupVersionKind.Kind, key, err)
 	}
 	return updated, nil
 }

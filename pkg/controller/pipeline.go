@@ -69,7 +69,7 @@ func (p *Pipeline[T]) Sync(ctx context.Context, key Key) (Result, error) {
 	}
 	current, err := p.ensureFinalizer(ctx, key, cached)
 	if err != nil {
-		return Result{}, err
+		return p.callAndWriteStatus(ctx, key, cached, func(context.Context, T) (Result, error) { return Result{}, err })
 	}
 	return p.reconcile(ctx, key, current)
 }

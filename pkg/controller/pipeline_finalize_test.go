@@ -30,7 +30,7 @@ func TestFinalizerIsAddedBeforeFirstReconcile(t *testing.T) {
 	b.wantWrites()
 }
 
-func TestFinalizerIsAddedWhenItIsNeeded(t *testing.T) {
+func TestFinalizerIsPresentWhileItIsNeeded(t *testing.T) {
 	b := newBench(t, &cleaner{})
 	needed := false
 	b.pipeline.Finalizer.Needed = func(*Toy) bool { return needed }
@@ -41,7 +41,7 @@ func TestFinalizerIsAddedWhenItIsNeeded(t *testing.T) {
 	b.wantWrites("finalizers default/a [" + toyFinalizer + "]")
 	needed = false
 	b.mustPass()
-	b.wantWrites()
+	b.wantWrites("finalizers default/a []")
 }
 
 func TestAddingFinalizerFails(t *testing.T) {
@@ -49,18 +49,20 @@ func TestAddingFinalizerFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		behindTheCache func(b *bench)
 		want           func(error) bool
+		more           []string // writes after that of the finalizer
 	}{
 		"is a conflict if the object has been modified": {
-			func(b *bench) { b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, apierrors.IsConflict,
+			func(b *bench) { b.edit(theToy, func(toy *Toy) { toy.Spec.Colour = "blue" }) }, apierrors.IsConflict, nil,
 		},
 		"is a conflict if the object has been created again": {
-			func(b *bench) { b.delete(theToy); b.create(newToy(theToy.Name)) }, apierrors.IsConflict,
+			func(b *bench) { b.delete(theToy); b.create(newToy(theToy.Name)) }, apierrors.IsConflict, nil,
 		},
 		"waits for the event if the object is gone": {
-			func(b *bench) { b.delete(theToy) }, awaitsDeletion,
+			func(b *bench) { b.delete(theToy) }, awaitsDeletion, nil,
 		},
-		"is an error if the API server rejects it": {
+		"is an error, which the status has, if the API server rejects it": {
 			func(b *bench) { b.rejection = rejected }, func(err error) bool { return errors.Is(err, rejected) },
+			[]string{"status default/a"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +73,7 @@ func TestAddingFinalizerFails(t *testing.T) {
 			if _, err := b.passAsIs(); !test.want(err) {
 				t.Errorf("the error is %v", err)
 			}
-			b.wantWrites("finalizers default/a [" + toyFinalizer + "]")
+			b.wantWrites(append([]string{"finalizers default/a [" + toyFinalizer + "]"}, test.more...)...)
 			if kind.calls > 0 {
 				t.Error("Reconcile was called without a finalizer")
 			}

@@ -103,6 +103,6 @@ func (p *Pipeline[T]) objectToFinalize(
 		}
 	}
 	klog.FromContext(ctx).Error(nil, "Removing the finalizer without finalizing the object, because its spec cannot "+
-		"be read; its resources outside of the cluster stay", "reason", why.Reason, "message", why.Message)
+		"be read; its data stays", "reason", why.Reason, "message", why.Message)
 	return cached, false, nil
 }

@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Prune deletes a child that is no longer desired. It ignores an object that owner does not own.
+// Prune deletes a child that is no longer desired. It ignores an object that owner does not own, and a child that
+// outlives its owner if owner has never applied it.
 func (t *Type[T]) Prune(ctx context.Context, owner Owner, name string) error {
 	live, err := t.cached(ctx, owner.GetNamespace(), name)
 	if apierrors.IsNotFound(err) {
@@ -35,7 +36,7 @@ func (t *Type[T]) prune(ctx context.Context, owner Owner, live T) error {
 }
 
 func (t *Type[T]) delete(ctx context.Context, owner Owner, live T, how metav1.DeleteOptions) error {
-	if !t.owns(owner, live) || live.GetDeletionTimestamp() != nil || t.IsRemoved(owner, live) {
+	if !t.mayDelete(owner, live) || live.GetDeletionTimestamp() != nil || t.IsRemoved(owner, live) {
 		return nil
 	}
 	if err := owner.confirm(ctx); err != nil {

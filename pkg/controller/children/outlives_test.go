@@ -51,8 +51,8 @@ func TestOutlives(t *testing.T) {
 		ensure, prune []string
 	}{
 		"belongs to its owner": {owner: owner(), child: left, prune: []string{remove}},
-		"belongs to a later owner of the same kind and name": {
-			owner: heir("Ship", "boat", "other"), child: left, prune: []string{remove},
+		"belongs to a later owner of the same kind and name, which deletes it only after it has applied it": {
+			owner: heir("Ship", "boat", "other"), child: left, ensure: []string{patch},
 		},
 		"does not belong to an owner of another name": {
 			owner: heir("Ship", "raft", "other"), child: left, taken: true,

@@ -124,6 +124,10 @@ func terminating(kind string, live metav1.Object) error {
 // the owner, for example Database/shop or Cache.cache.example.com/shop.
 const MadeForAnnotation = controller.AnnotationDomain + "/made-for"
 
+// UsedByAnnotation is an annotation of children that outlive their owner. Its value is the UID of the last owner that
+// has applied the child. Only this owner may delete the child.
+const UsedByAnnotation = controller.AnnotationDomain + "/used-by"
+
 // mark returns the value of MadeForAnnotation. For the kinds of Windlass the value has no group.
 func (o Owner) mark() string {
 	if o.Kind.Group == controller.AnnotationDomain {
@@ -148,15 +152,22 @@ func (t *Type[T]) owns(owner Owner, child T) bool {
 	return metav1.GetControllerOfNoCopy(child) == nil && (marked(child) || marked(Recorded(child)))
 }
 
+// mayDelete reports whether child belongs to owner, and whether owner has applied a child that outlives it. An object
+// that was never reconciled must not delete what a previous object of its name has left.
+func (t *Type[T]) mayDelete(owner Owner, child T) bool {
+	return t.owns(owner, child) && (!t.Outlives || child.GetAnnotations()[UsedByAnnotation] == string(owner.GetUID()))
+}
+
 // asChild returns a copy of child with ChildLabels, ChildAnnotations and ManagedByLabel, and with the owner reference
-// or MadeForAnnotation.
+// or the annotations of a child that outlives its owner.
 func (t *Type[T]) asChild(owner Owner, child T) T {
 	child = child.DeepCopyObject().(T)
 	child.SetLabels(join(owner.ChildLabels, child.GetLabels()))
 	child.SetAnnotations(join(owner.ChildAnnotations, child.GetAnnotations()))
 	child.SetLabels(with(child.GetLabels(), controller.ManagedByLabel, cmp.Or(t.ManagedBy, controller.ManagedByWindlass)))
 	if t.Outlives {
-		child.SetAnnotations(with(child.GetAnnotations(), MadeForAnnotation, owner.mark()))
+		annotations := with(child.GetAnnotations(), MadeForAnnotation, owner.mark())
+		child.SetAnnotations(with(annotations, UsedByAnnotation, string(owner.GetUID())))
 	} else {
 		child.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.Kind)})
 	}

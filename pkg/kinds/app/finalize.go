@@ -19,7 +19,7 @@ import (
 // finalizerName is the finalizer of an App with a claim whose deletionPolicy is Delete.
 const finalizerName = "windlass.dev/app"
 
-// finalizer deletes the claims whose deletionPolicy is Delete, when their App is deleted. The other children are
+// finalizer deletes the claims whose deletionPolicy is Delete when their App is deleted. The other children are
 // garbage-collected.
 //
 // The claims have no owner reference for this: a backup tool would restore it with the UID of the previous App, and

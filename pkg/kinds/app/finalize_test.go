@@ -12,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
 const (
@@ -38,6 +40,9 @@ func TestOnlyAppThatDeletesItsClaimHasFinalizer(t *testing.T) {
 	controllertest.Equal(t, "finalizers with Retain", nil, dataFixture(t).Object().Finalizers)
 	f := doomedFixture(t)
 	controllertest.Equal(t, "finalizers with Delete", []string{finalizerName}, f.Object().Finalizers)
+	f.Change(withPolicy(v1alpha1.DeletionRetain))
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "finalizers after a change to Retain", 0, len(f.Object().Finalizers))
 }
 
 func TestDeletionPolicyOfClaim(t *testing.T) {
@@ -65,6 +70,18 @@ func TestDeletionPolicyOfClaim(t *testing.T) {
 		"the claim stays if the children were orphaned": {
 			before: func(f fixture) {
 				f.changeDeployment(func(d *appsv1.Deployment) { d.OwnerReferences = nil })
+			}, writes: []string{patchApp},
+		},
+		"the claim stays if the Deployment belongs to somebody else": {
+			before: func(f fixture) {
+				f.changeDeployment(func(d *appsv1.Deployment) { d.OwnerReferences[0].UID, d.Annotations = "other", nil })
+			}, writes: []string{patchApp},
+		},
+		"the claim of a previous App stays if this App has not used it": {
+			before: func(f fixture) {
+				kindtest.Change(f.Cluster, "default", "web-data", func(claim *corev1.PersistentVolumeClaim) {
+					claim.Annotations[children.UsedByAnnotation] = "previous-app-uid"
+				})
 			}, writes: []string{patchApp},
 		},
 		"the claim is deleted after the Deployment": {

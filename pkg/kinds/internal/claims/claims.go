@@ -1,4 +1,5 @@
-// Package claims has the rules of Kubernetes for the size of a PersistentVolumeClaim.
+// Package claims has the rules of Kubernetes for the size of a PersistentVolumeClaim, and deletes the claims of an owner
+// with the deletionPolicy Delete.
 package claims
 
 import (

@@ -4,14 +4,16 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
 )
 
 // Delete deletes the claims with these names of an owner that is being deleted. It ignores claims that the owner does
-// not own. It deletes none if the child with the name of the owner, of the type workload, was orphaned. Kubernetes
-// removes a claim when no Pod uses it any more.
+// not own, or has never applied. It deletes none if the object with the name of the owner, of the type workload, belongs
+// to nobody or to somebody else: the children may have been orphaned. Kubernetes removes a claim when no Pod uses it any
+// more.
 //
 // Delete reads all objects from the API server, because a claim that the cache lacks would never be deleted.
 func Delete[W children.Object](
@@ -19,7 +21,7 @@ func Delete[W children.Object](
 	claims *children.Type[*corev1.PersistentVolumeClaim], names ...string,
 ) error {
 	live, found, err := workload.Live(ctx, owner, owner.GetName())
-	if err != nil || found && owner.Orphaned(live) {
+	if err != nil || found && !metav1.IsControlledBy(live, owner) {
 		return err
 	}
 	var errs []error
