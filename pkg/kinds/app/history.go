@@ -2,17 +2,18 @@ package app
 
 import (
 	"encoding/json"
-	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 )
 
 const (
-	// SpecAnnotation on a Deployment has the spec of its App without keptFields, as JSON. The Deployment controller copies
+	// SpecAnnotation on a Deployment has the spec of its App without keptFields and deletionPolicy, as JSON. The Deployment controller copies
 	// the annotations of a Deployment to the ReplicaSet of its Pod template (k8s.io/kubernetes,
 	// pkg/controller/deployment/util), so that each ReplicaSet has the spec to which RollBack returns. The annotation is
 	// empty if it would have more than maxSpec bytes: the Deployment controller does not copy its removal.
@@ -35,6 +36,14 @@ func setSpec(app *v1alpha1.App, d *appsv1.Deployment) {
 	spec.Replicas, spec.Autoscaling, spec.Service, spec.Ingress, spec.Route = nil, nil, nil, nil, nil
 	spec.Rollout = nil
 	spec.Metadata = v1alpha1.ChildMetadata{}
+	spec.Volumes = slices.Clone(spec.Volumes)
+	for i, v := range spec.Volumes {
+		if v.Claim != nil {
+			claim := *v.Claim
+			claim.DeletionPolicy = ""
+			spec.Volumes[i].Claim = &claim
+		}
+	}
 	text, _ := json.Marshal(spec) // a spec can always be encoded
 	if len(text) > maxSpec {
 		text = nil
@@ -43,9 +52,15 @@ func setSpec(app *v1alpha1.App, d *appsv1.Deployment) {
 }
 
 // RollBack returns the spec of an App after a rollback to previous, a spec from SpecAnnotation: the fields of previous,
-// and keptFields of spec. Both are decoded JSON.
+// and keptFields and each deletionPolicy of spec. Both are decoded JSON.
 func RollBack(spec, previous map[string]any) map[string]any {
-	result := maps.Clone(previous)
+	result := runtime.DeepCopyJSON(previous)
+	for name, claim := range claimsIn(result) {
+		policy, set := claimsIn(spec)[name]["deletionPolicy"]
+		if set {
+			claim["deletionPolicy"] = policy
+		}
+	}
 	for _, field := range keptFields {
 		delete(result, field)
 		if value, set := spec[field]; set {
@@ -53,4 +68,18 @@ func RollBack(spec, previous map[string]any) map[string]any {
 		}
 	}
 	return result
+}
+
+// claimsIn returns the claims of the volumes in a spec, which is decoded JSON, by the name of their volume.
+func claimsIn(spec map[string]any) map[string]map[string]any {
+	claims := map[string]map[string]any{}
+	volumes, _ := spec["volumes"].([]any)
+	for _, item := range volumes {
+		volume, _ := item.(map[string]any)
+		name, _ := volume["name"].(string)
+		if claim, ok := volume["claim"].(map[string]any); ok {
+			claims[name] = claim
+		}
+	}
+	return claims
 }

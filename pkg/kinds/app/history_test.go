@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -107,4 +108,15 @@ func TestRollBackKeepsFieldsOfCurrentSpec(t *testing.T) {
 	controllertest.Equal(t, "spec", decoded(t, `{"image":"web:1","port":81,"replicas":3,"ingress":{"host":"a"}}`),
 		RollBack(spec, previous))
 	controllertest.Equal(t, "previous spec", decoded(t, `{"image":"web:1","port":81,"replicas":7,"service":{}}`), previous)
+}
+
+func TestRollBackKeepsDeletionPolicyOfClaims(t *testing.T) {
+	f := readyFixture(t, withData("1Gi"), withPolicy(v1alpha1.DeletionDelete))
+	annotation := f.deployment().Annotations[SpecAnnotation]
+	if strings.Contains(annotation, "deletionPolicy") {
+		t.Errorf("the recorded spec has a deletionPolicy: %s", annotation)
+	}
+	const volumes = `{"volumes":[{"name":"data","claim":{"size":"1Gi"%s}}, {"name":"tmp","emptyDir":{}}]}`
+	kept := decoded(t, fmt.Sprintf(volumes, `,"deletionPolicy":"Retain"`))
+	controllertest.Equal(t, "spec", kept, RollBack(kept, decoded(t, fmt.Sprintf(volumes, ""))))
 }
