@@ -5,6 +5,8 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"flag"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,10 +18,13 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// TestRevertedFieldChangeLeavesNoTrace makes a quarter of the changes of mutable fields (see framework.Quarter), and
-// reverts a change if the API server allows it. After the change, the children must equal the children of an object
-// that was created with the changed spec. After the revert, the children must equal the children of an object that was
-// never changed.
+// pairSeed selects the pairs of fields that are changed together.
+var pairSeed = flag.Uint64("integration.pairs", 1, "seed that selects the pairs of fields that are changed together")
+
+// TestRevertedFieldChangeLeavesNoTrace makes a quarter of the changes of mutable fields (see framework.Quarter), by
+// themselves and in random pairs, and reverts a change if the API server allows it. After the change, the children must
+// equal the children of an object that was created with the changed spec. After the revert, the children must equal the
+// children of an object that was never changed.
 func TestRevertedFieldChangeLeavesNoTrace(t *testing.T) {
 	forAll(t, func(t *testing.T, o owner) { o.changeAndRevertFields(t) })
 }
@@ -28,19 +33,16 @@ func (k *kindOf[S]) changeAndRevertFields(t *testing.T) {
 	t.Helper()
 	client := dynamicClient(t)
 	everything := k.createReady(t, k.everything())
-	type change struct {
-		field string
-		make  func(*S)
-	}
-	var all []change
+	var all []fieldChange[S]
 	for _, field := range k.fields(t) {
 		if len(k.changes[field]) == 0 && !slices.Contains(k.fixed, field) {
 			t.Errorf("this test does not change field %s", field)
 		}
 		for _, function := range k.changes[field] {
-			all = append(all, change{field, function})
+			all = append(all, fieldChange[S]{field, function, !slices.Contains(k.oneWay, field)})
 		}
 	}
+	all = append(all, randomPairs(all)...)
 	quarter, err := framework.Quarter(all)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +56,7 @@ func (k *kindOf[S]) changeAndRevertFields(t *testing.T) {
 			k.setSpec(t, namespace, changed)
 			k.ready(t, shared, namespace)
 			k.waitSame(t, client, other, namespace, "like the child of an object that was created with the changed spec")
-			if slices.Contains(k.oneWay, c.field) {
+			if !c.canRevert {
 				return
 			}
 			k.setSpec(t, namespace, k.everything())
@@ -62,6 +64,29 @@ func (k *kindOf[S]) changeAndRevertFields(t *testing.T) {
 			k.waitSame(t, client, everything, namespace, "like the child of an unchanged object")
 		})
 	}
+}
+
+// fieldChange is a change of one or two fields.
+type fieldChange[S any] struct {
+	field     string
+	make      func(*S)
+	canRevert bool
+}
+
+// randomPairs returns a pair of changes for every fourth change. The changes of a pair are of two fields.
+func randomPairs[S any](all []fieldChange[S]) (pairs []fieldChange[S]) {
+	random := rand.New(rand.NewPCG(*pairSeed, 0))
+	for range len(all) / 4 {
+		a, b := all[random.IntN(len(all))], all[random.IntN(len(all))]
+		if a.field == b.field {
+			continue
+		}
+		pairs = append(pairs, fieldChange[S]{a.field + "+" + b.field, func(spec *S) {
+			a.make(spec)
+			b.make(spec)
+		}, a.canRevert && b.canRevert})
+	}
+	return pairs
 }
 
 // createReady creates an object in a new namespace, and returns the namespace when the object is Ready.
