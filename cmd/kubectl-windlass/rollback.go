@@ -35,7 +35,8 @@ func newRollback(config *genericclioptions.ConfigFlags, streams genericiooptions
 		Long: "Restore the spec that an App had at a previous revision of its Deployment. Without --to, this is the last " +
 			"revision whose Pods were all available. If the App has the spec of that revision, it is the newest revision " +
 			"before it with another spec. The command keeps replicas, autoscaling, service, ingress, route, rollout, " +
-			"metadata and each deletionPolicy. A component of a Platform cannot be rolled back, and a GitOps tool can revert the rollback.",
+			"metadata and each deletionPolicy. A component of a Platform cannot be rolled back, and a GitOps tool can revert " +
+			"the rollback.",
 		Example:           "  kubectl windlass rollback app/web\n  kubectl windlass rollback app/web --to 3",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: i.completeObjects,

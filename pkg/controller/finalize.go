@@ -39,8 +39,7 @@ func (p *Pipeline[T]) finalize(ctx context.Context, key Key, cached T) (Result, 
 
 // removeFinalizer removes the finalizer from an object that is finalized.
 func (p *Pipeline[T]) removeFinalizer(ctx context.Context, key Key, obj T) error {
-	rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == p.Finalizer.Name })
-	if _, err := p.setFinalizers(ctx, key, obj, rest); err != nil {
+	if _, err := p.setFinalizers(ctx, key, obj, p.otherFinalizers(obj)); err != nil {
 		return messageFinalizer.Error(p.GroupVersionKind.Kind, key, err)
 	}
 	p.Tracker.Deleted(key, selfName, obj.GetUID())
@@ -54,7 +53,7 @@ func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, e
 	if needed == slices.Contains(obj.GetFinalizers(), p.Finalizer.Name) {
 		return obj, nil
 	}
-	finalizers := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == p.Finalizer.Name })
+	finalizers := p.otherFinalizers(obj)
 	if needed {
 		finalizers = append(finalizers, p.Finalizer.Name)
 	}
@@ -63,6 +62,11 @@ func (p *Pipeline[T]) ensureFinalizer(ctx context.Context, key Key, obj T) (T, e
 		return obj, fmt.Errorf("changing the finalizer of %s %s: %w", p.GroupVersionKind.Kind, key, err)
 	}
 	return updated, nil
+}
+
+// otherFinalizers returns a copy of the finalizers of obj without that of the kind.
+func (p *Pipeline[T]) otherFinalizers(obj T) []string {
+	return slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == p.Finalizer.Name })
 }
 
 // setFinalizers writes the finalizers, with the UID and version of obj as the precondition.

@@ -69,12 +69,18 @@ func TestRolloutUnderLoadLosesNoRequest(t *testing.T) {
 // startClient runs clientScript in a Pod, and waits until it runs.
 func startClient(t *testing.T, namespace, name, address string) {
 	t.Helper()
+	startPod(t, namespace, name, clientScript, address)
+}
+
+// startPod runs a shell script with an argument in a Pod, and waits until it runs.
+func startPod(t *testing.T, namespace, name, script, argument string) {
+	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever,
 			Containers: []corev1.Container{{
-				Name: "client", Image: atImage(), Command: []string{"sh", "-c", clientScript, address},
+				Name: "client", Image: atImage(), Command: []string{"sh", "-c", script, argument},
 			}},
 		},
 	}
@@ -108,4 +114,67 @@ func awaitPod(t *testing.T, namespace, name string, phase corev1.PodPhase) {
 		pod, err := here.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && pod.Status.Phase == phase, err
 	})
+}
+
+// slowClientScript sends half of a request to the address in its first argument, and the rest after 45 s. It prints the
+// first line of the response.
+const slowClientScript = `
+(printf 'GET / HTTP/1.1\r\nHost: web\r\n'; sleep 45; printf 'Connection: close\r\n\r\n'; sleep 5) |
+  nc "$0" 80 | head -n 1`
+
+// TestRolloutWaitsForSlowRequest rolls out a new version while the previous Pod receives a request for 45 s. The image
+// of E2E_APP_IMAGE must finish its requests after the signal to stop.
+func TestRolloutWaitsForSlowRequest(t *testing.T) {
+	t.Parallel()
+	namespace := here.NewNamespace(t)
+	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{
+		Image: appImage(), Probe: &v1alpha1.AppProbe{Path: "/"}, Env: []corev1.EnvVar{{Name: "RELEASE", Value: "0"}},
+		Shutdown: &v1alpha1.AppShutdown{GracePeriodSeconds: ptr.To[int64](60)},
+	})
+	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
+	service, err := here.Kube.CoreV1().Services(namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	startPod(t, namespace, "client", slowClientScript, service.Spec.ClusterIP)
+	previous := podsOfApp(t, namespace)
+	here.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) { app.Spec.Env[0].Value = "1" })
+	framework.Eventually(t, "the previous Pod to be asked to stop", func(ctx context.Context) (bool, error) {
+		deleted, err := kubectl(ctx, "", "get", previous, "-n", namespace, "-o", "jsonpath={.metadata.deletionTimestamp}")
+		return deleted != "", err
+	})
+	awaitPod(t, namespace, "client", corev1.PodSucceeded)
+	response, err := kubectl(t.Context(), "", "logs", "-n", namespace, "client")
+	if err != nil || !strings.Contains(response, " 200 ") {
+		t.Errorf("the response is %q, want status 200: %v", response, err)
+	}
+}
+
+// TestFailedReleaseChangesNoFileOfPreviousPods releases a new file with an image that does not exist.
+func TestFailedReleaseChangesNoFileOfPreviousPods(t *testing.T) {
+	t.Parallel()
+	namespace := here.NewNamespace(t)
+	here.CreateApp(t, namespace, "web", v1alpha1.AppSpec{
+		Image: appImage(), Probe: &v1alpha1.AppProbe{Path: "/"}, Config: map[string]string{"greeting": "Hello"},
+	})
+	here.AppIn(t, namespace, "web", v1alpha1.AppReady)
+	previous := podsOfApp(t, namespace)
+	here.UpdateApp(t, namespace, "web", func(app *v1alpha1.App) {
+		app.Spec.Image, app.Spec.Config["greeting"] = missingImage, "Goodbye"
+	})
+	here.AppReason(t, namespace, "web", "ImagePullBackOff")
+	mounted, err := kubectl(t.Context(), "", "get", previous, "-n", namespace, "-o",
+		"jsonpath={.spec.volumes[*].configMap.name}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := kubectl(t.Context(), "", "get", "configmap", strings.Fields(mounted)[0], "-n", namespace, "-o",
+		"jsonpath={.data.greeting}")
+	if err != nil || stored != "Hello" {
+		t.Errorf("the ConfigMap of the previous Pod has %q, want Hello: %v", stored, err)
+	}
+	read, err := kubectl(t.Context(), "", "exec", "-n", namespace, previous, "--", "cat", "/etc/app/greeting")
+	if err != nil || read != "Hello" {
+		t.Errorf("the previous Pod reads %q, want Hello: %v", read, err)
+	}
 }

@@ -73,7 +73,7 @@ func TestWhyExplainsPodsThatDoNotRun(t *testing.T) {
 			var output string
 			t.Cleanup(func() { t.Logf("kubectl windlass why %s:\n%s", c.of, output) })
 			framework.Eventually(t, "why to find the cause", func(ctx context.Context) (found bool, err error) {
-				if output, err = why(ctx, fill(c.of), namespace); err != nil {
+				if output, err = plugin(ctx, "why", fill(c.of), "-n", namespace); err != nil {
 					return false, err
 				}
 				rest := output
@@ -88,16 +88,15 @@ func TestWhyExplainsPodsThatDoNotRun(t *testing.T) {
 	}
 }
 
-// why returns the output of kubectl windlass why.
-func why(ctx context.Context, object, namespace string) (string, error) {
+// plugin returns the output of a command of kubectl windlass.
+func plugin(ctx context.Context, args ...string) (string, error) {
 	root, err := framework.Root()
 	if err != nil {
 		return "", err
 	}
-	output, err := exec.CommandContext(ctx, filepath.Join(root, "bin", "kubectl-windlass"), "why", object, "-n",
-		namespace).Output()
+	output, err := exec.CommandContext(ctx, filepath.Join(root, "bin", "kubectl-windlass"), args...).Output()
 	if failed := (&exec.ExitError{}); errors.As(err, &failed) {
-		return string(output), fmt.Errorf("why %s: %w: %s", object, err, failed.Stderr)
+		return string(output), fmt.Errorf("kubectl windlass %s: %w: %s", strings.Join(args, " "), err, failed.Stderr)
 	}
 	return string(output), err
 }

@@ -1,5 +1,5 @@
-// Package claims has the rules of Kubernetes for the size of a PersistentVolumeClaim, and deletes the claims of an owner
-// with the deletionPolicy Delete.
+// Package claims has the rules of Kubernetes for the size of a PersistentVolumeClaim, and deletes the claims of a
+// deleted owner.
 package claims
 
 import (

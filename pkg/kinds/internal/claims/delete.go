@@ -11,9 +11,9 @@ import (
 )
 
 // Delete deletes the claims with these names of an owner that is being deleted. It ignores claims that the owner does
-// not own, or has never applied. It deletes none if the object with the name of the owner, of the type workload, belongs
-// to nobody or to somebody else: the children may have been orphaned. Kubernetes removes a claim when no Pod uses it any
-// more.
+// not own, or has never applied. It deletes none if the object of the type workload with the name of the owner belongs
+// to nobody or to somebody else, because the children may have been orphaned. Kubernetes removes a claim when no Pod
+// uses it any more.
 //
 // Delete reads all objects from the API server, because a claim that the cache lacks would never be deleted.
 func Delete[W children.Object](
