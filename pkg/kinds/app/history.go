@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// SpecAnnotation on a Deployment has the spec of its App without keptFields and deletionPolicy, as JSON. The Deployment
-	// controller copies the annotations of a Deployment to the ReplicaSet of its Pod template (k8s.io/kubernetes,
+	// SpecAnnotation on a Deployment has the spec of its App, without keptFields and deletionPolicy, as JSON. The
+	// Deployment controller copies the annotations of a Deployment to the ReplicaSet of its Pod template (k8s.io/kubernetes,
 	// pkg/controller/deployment/util), so that each ReplicaSet has the spec to which RollBack returns. The annotation is
 	// empty if it would have more than maxSpec bytes: the Deployment controller does not copy its removal.
 	SpecAnnotation = controller.AnnotationDomain + "/app-spec"
