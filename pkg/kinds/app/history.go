@@ -14,9 +14,10 @@ import (
 
 const (
 	// SpecAnnotation on a Deployment has the spec of its App, without keptFields and deletionPolicy, as JSON. The
-	// Deployment controller copies the annotations of a Deployment to the ReplicaSet of its Pod template (k8s.io/kubernetes,
-	// pkg/controller/deployment/util), so that each ReplicaSet has the spec to which RollBack returns. The annotation is
-	// empty if it would have more than maxSpec bytes: the Deployment controller does not copy its removal.
+	// Deployment controller copies the annotations of a Deployment to the ReplicaSet of its Pod template
+	// (k8s.io/kubernetes, pkg/controller/deployment/util), so that each ReplicaSet has the spec to which RollBack returns.
+	// The annotation is empty if it would have more than maxSpec bytes: the Deployment controller does not copy its
+	// removal.
 	SpecAnnotation = controller.AnnotationDomain + "/app-spec"
 	// TemplateDigestAnnotation on a Pod template has a digest of the template without its operator fields. A Pod of the
 	// newest template has the same value as the template of the Deployment.
