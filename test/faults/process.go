@@ -7,12 +7,14 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"windlass.dev/windlass/cmd/controller/operator"
 	"windlass.dev/windlass/pkg/postgresql"
@@ -196,6 +198,9 @@ func (p *process) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, errDead
 	}
 	t := parsePath(request.URL.Path)
+	if strings.HasPrefix(request.URL.Path, "/apis/"+gatewayv1.GroupName+"/") { // the API server lacks the kinds of routes
+		return httpResponse(http.StatusNotFound, []byte("404 page not found\n")), nil
+	}
 	if t.resource < 0 {
 		return nil, fmt.Errorf("unexpected request for %s", request.URL)
 	}
