@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -74,7 +75,22 @@ func appScenarios() []scenario {
 	scale := func(u *user) {
 		u.patch(windlass, "apps", "shop", map[string]any{"spec": map[string]any{"replicas": 5, "autoscaling": nil}})
 	}
+	withClaim := func(policy v1alpha1.DeletionPolicy) kind[v1alpha1.AppSpec] {
+		return apps.with(func(s *v1alpha1.AppSpec) {
+			claim := &v1alpha1.AppClaim{Size: apiresource.MustParse("1Gi"), DeletionPolicy: policy}
+			s.Volumes = append(s.Volumes, v1alpha1.AppVolume{Name: "data", MountPath: "/data", Claim: claim})
+		})
+	}
+	deleting, retained := withClaim(v1alpha1.DeletionDelete), withClaim(v1alpha1.DeletionRetain)
 	return append(append(apps.scenarios(), rolloutScenarios()...), apps.driftScenario(),
+		scenario{
+			name: "app-volume-delete", setUp: []step{deleting.create}, steps: []step{deleting.delete}, check: leavesOnly(),
+		},
+		scenario{
+			name: "app-volume-retained", setUp: []step{retained.create}, steps: []step{
+				retained.delete,
+			}, check: leavesOnly("persistentvolumeclaims/shop-data"),
+		},
 		scenario{
 			name: "app-scale", setUp: []step{
 				apps.with(func(s *v1alpha1.AppSpec) { s.Autoscaling = nil }).create,
