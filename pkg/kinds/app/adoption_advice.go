@@ -49,7 +49,8 @@ func FieldsToKeepPods(spec *v1alpha1.AppSpec, desired, live *corev1.PodTemplateS
 	if !slices.Equal(their.Args, mine.Args) {
 		fields["args"], mine.Args = their.Args, their.Args
 	}
-	if ports := portsIn(their); !slices.Equal(their.Ports, mine.Ports) && ports != nil {
+	ports := portsIn(their, portsOf(&v1alpha1.App{Spec: *spec}))
+	if !slices.Equal(their.Ports, mine.Ports) && ports != nil {
 		fields["ports"] = ports
 		renamePorts(mine, their.Ports)
 	}
@@ -74,13 +75,20 @@ func FieldsToKeepPods(spec *v1alpha1.AppSpec, desired, live *corev1.PodTemplateS
 	return fields, err
 }
 
-// portsIn returns the field ports of an App whose container has the ports of c. It returns nil if a port has no name.
-func portsIn(c *corev1.Container) (ports []map[string]any) {
+// portsIn returns the field ports of an App whose container has the ports of c. They keep what the App says about own,
+// its present ports. portsIn returns nil if a port has no name.
+func portsIn(c *corev1.Container, own []v1alpha1.AppPort) (ports []v1alpha1.AppPort) {
 	for _, p := range c.Ports {
 		if p.Name == "" {
 			return nil
 		}
-		ports = append(ports, map[string]any{"name": p.Name, "port": p.ContainerPort, "protocol": p.Protocol})
+		port := v1alpha1.AppPort{Port: p.ContainerPort, Protocol: p.Protocol}
+		same := func(o v1alpha1.AppPort) bool { return o.Port == port.Port && o.Protocol == port.Protocol }
+		if i := slices.IndexFunc(own, same); i >= 0 {
+			port = own[i]
+		}
+		port.Name = p.Name
+		ports = append(ports, port)
 	}
 	return ports
 }

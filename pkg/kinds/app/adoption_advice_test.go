@@ -15,6 +15,22 @@ import (
 )
 
 // TestFieldsToKeepPodsAreEnough sets the fields in the App, and checks that the App then keeps the Pods.
+func TestAdvicePreservesPortsOfTheService(t *testing.T) {
+	app := example(func(app *v1alpha1.App) {
+		app.Spec.Port, app.Spec.Ports = 0, []v1alpha1.AppPort{{Name: "http", Port: 9898, ServicePort: 9898}}
+	})
+	live := templateOf(app, nil)
+	live.Spec.Containers[0].Ports = append(live.Spec.Containers[0].Ports, corev1.ContainerPort{
+		Name: "metrics", ContainerPort: 9797, Protocol: corev1.ProtocolTCP,
+	})
+	fields, err := FieldsToKeepPods(&app.Spec, templateOf(app, nil), live)
+	controllertest.ErrorContains(t, "", err)
+	controllertest.Equal(t, "ports", any([]v1alpha1.AppPort{
+		{Name: "http", Port: 9898, ServicePort: 9898, Protocol: corev1.ProtocolTCP},
+		{Name: "metrics", Port: 9797, Protocol: corev1.ProtocolTCP},
+	}), fields["ports"])
+}
+
 func TestFieldsToKeepPodsAreEnough(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*corev1.PodSpec)
