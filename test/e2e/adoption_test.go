@@ -81,7 +81,7 @@ func TestAdoptionUnderLoadLosesNoRequest(t *testing.T) {
 		}
 	}
 	run(fmt.Sprintf(chartObjects, appImage()), "apply", "-f", "-")
-	run("", "rollout", "status", "deployment/web")
+	run("", "rollout", "status", "deployment/web", "--timeout=5m")
 	service, err := here.Kube.CoreV1().Services(namespace).Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestAdoptionUnderLoadLosesNoRequest(t *testing.T) {
 	run("", "annotate", "deployment/web", "service/web", "windlass.dev/last-applied-", "windlass.dev/app-spec-",
 		"windlass.dev/adopted-template-")
 	run("", "label", "deployment/web", "service/web", "app.kubernetes.io/managed-by-")
-	run("", "rollout", "status", "deployment/web")
+	run("", "rollout", "status", "deployment/web", "--timeout=5m")
 	if now := podsOfChart(t, namespace); now != pods {
 		t.Errorf("the way back has replaced Pods: %s, want %s", now, pods)
 	}

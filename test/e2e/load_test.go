@@ -143,6 +143,10 @@ func TestRolloutWaitsForSlowRequest(t *testing.T) {
 		deleted, err := kubectl(ctx, "", "get", previous, "-n", namespace, "-o", "jsonpath={.metadata.deletionTimestamp}")
 		return deleted != "", err
 	})
+	client, err := here.Kube.CoreV1().Pods(namespace).Get(t.Context(), "client", metav1.GetOptions{})
+	if err != nil || client.Status.Phase != corev1.PodRunning {
+		t.Fatalf("the request ended before the previous Pod was asked to stop: %v", err)
+	}
 	awaitPod(t, namespace, "client", corev1.PodSucceeded)
 	response, err := kubectl(t.Context(), "", "logs", "-n", namespace, "client")
 	if err != nil || !strings.Contains(response, " 200 ") {

@@ -10,9 +10,10 @@
 //	E2E_FROM              a directory with the files of the release that the operator is rolled back to and upgraded
 //	                      from; this version
 //	E2E_CONTROLLER_IMAGE  the operator's image for artifacts; windlass-controller:latest
-//	E2E_IMAGE             an image with a shell that runs as root, for Ats; the operator's default
-//	E2E_APP_IMAGE         an image that serves HTTP on port 8080, does not run as root, and contains sh and cat;
-//	                      nginxinc/nginx-unprivileged:1.29
+//	E2E_IMAGE             an image with the shell, wget, nc and httpd of busybox, which runs as root by default, and
+//	                      also as another user; the operator's default
+//	E2E_APP_IMAGE         an image that serves HTTP on port 8080, finishes its requests after the signal to stop, does
+//	                      not run as root, and contains sh and cat; nginxinc/nginx-unprivileged:1.29
 //	E2E_POSTGRES_IMAGE    an image for Databases; the operator's default
 //	E2E_POSTGRES_VERSION  the major version of E2E_POSTGRES_IMAGE; 17
 //	E2E_PSQL_IMAGE        an image that contains psql and does not run as root; bitnamilegacy/postgresql:17

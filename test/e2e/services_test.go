@@ -86,7 +86,7 @@ func runExample(t *testing.T, namespace string, document []byte) {
 }
 
 // standIn returns the spec of an example with the image of E2E_IMAGE, which has a shell and the HTTP server of busybox.
-// The cluster of the tests has no Gateway API, and assigns no user ID.
+// The App has no route, because the cluster may lack Gateway API, and a user ID, because the cluster may assign none.
 func standIn(t *testing.T, spec v1alpha1.AppSpec) v1alpha1.AppSpec {
 	t.Helper()
 	spec.Image, spec.Route = atImage(), nil
@@ -115,7 +115,7 @@ func standIn(t *testing.T, spec v1alpha1.AppSpec) v1alpha1.AppSpec {
 	return spec
 }
 
-// probesOf returns the probes of an App.
+// probesOf replaces the field probe of a spec by probes, and returns the probes.
 func probesOf(spec *v1alpha1.AppSpec) (all []*v1alpha1.AppContainerProbe) {
 	if spec.Probe != nil {
 		spec.Probes = &v1alpha1.AppProbes{Readiness: &v1alpha1.AppContainerProbe{
@@ -165,6 +165,9 @@ func withUser(t *testing.T, template *cnatv1.PodTemplate) *cnatv1.PodTemplate {
 	security := map[string]any{"runAsUser": 1000}
 	if given, ok := spec["securityContext"].(map[string]any); ok {
 		maps.Copy(security, given)
+	}
+	if security["$patch"] == "replace" { // the example relies on a cluster that assigns a user and a group
+		security["fsGroup"] = 1000
 	}
 	spec["securityContext"] = security
 	if containers, ok := spec["containers"].([]any); ok {
