@@ -18,7 +18,6 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
-// pairSeed selects the pairs of fields that are changed together.
 var pairSeed = flag.Uint64("integration.pairs", 1, "seed that selects the pairs of fields that are changed together")
 
 // TestRevertedFieldChangeLeavesNoTrace makes a quarter of the changes of mutable fields (see framework.Quarter), by
@@ -73,7 +72,7 @@ type fieldChange[S any] struct {
 	canRevert bool
 }
 
-// randomPairs returns a pair of changes for every fourth change. The changes of a pair are of two fields.
+// randomPairs returns at most one pair for every four changes. The two changes of a pair are of different fields.
 func randomPairs[S any](all []fieldChange[S]) (pairs []fieldChange[S]) {
 	random := rand.New(rand.NewPCG(*pairSeed, 0))
 	for range len(all) / 4 {
