@@ -52,7 +52,8 @@ type Reconciler[T Object] interface {
 type Finalizer[T Object] struct {
 	// Name is the finalizer of the objects, for example windlass.dev/externaldatabase.
 	Name string
-	// Needed reports whether an object has the finalizer while it is reconciled. Nil means that all objects have it.
+	// Needed reports whether an object that is not being deleted must have the finalizer. The engine adds or removes the
+	// finalizer before it calls Reconcile. Nil means that all objects must have it.
 	Needed func(obj T) bool
 	// Finalize deletes the resources of an object that is being deleted. The engine calls Finalize with a private copy of
 	// the object until the call returns no error and no RequeueAfter. The engine then removes the finalizer, without

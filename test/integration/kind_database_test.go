@@ -46,7 +46,7 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}, child: "shop",
 				theirs: `{"apiVersion":"v1","kind":"PersistentVolumeClaim",` +
 					`"spec":{"accessModes":["ReadWriteMany"],"storageClassName":"","resources":{"requests":{"storage":"1Ki"}}}}`,
-				undecided: [][]string{{"spec", "volumeName"}},
+				undecided: [][]string{{"spec", "volumeName"}, {"metadata", "annotations", "windlass.dev/used-by"}},
 				unwatched: [][]string{{"spec", "resources", "requests", "storage"}}, // a claim that has grown cannot shrink
 			},
 			{

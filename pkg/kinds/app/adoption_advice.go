@@ -75,8 +75,9 @@ func FieldsToKeepPods(spec *v1alpha1.AppSpec, desired, live *corev1.PodTemplateS
 	return fields, err
 }
 
-// portsIn returns the field ports of an App whose container has the ports of c. They keep what the App says about own,
-// its present ports. portsIn returns nil if a port has no name.
+// portsIn returns the field ports of an App whose container has the ports of c. own are the present ports of the App. A
+// port of c with the number and protocol of one of them keeps its other fields. portsIn returns nil if a port has no
+// name.
 func portsIn(c *corev1.Container, own []v1alpha1.AppPort) (ports []v1alpha1.AppPort) {
 	for _, p := range c.Ports {
 		if p.Name == "" {

@@ -14,7 +14,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/controllertest"
 )
 
-// TestFieldsToKeepPodsAreEnough sets the fields in the App, and checks that the App then keeps the Pods.
+// TestAdvicePreservesPortsOfTheService checks that the advised ports keep the servicePort of the App.
 func TestAdvicePreservesPortsOfTheService(t *testing.T) {
 	app := example(func(app *v1alpha1.App) {
 		app.Spec.Port, app.Spec.Ports = 0, []v1alpha1.AppPort{{Name: "http", Port: 9898, ServicePort: 9898}}
@@ -31,6 +31,7 @@ func TestAdvicePreservesPortsOfTheService(t *testing.T) {
 	}), fields["ports"])
 }
 
+// TestFieldsToKeepPodsAreEnough sets the fields in the App, and checks that the App then keeps the Pods.
 func TestFieldsToKeepPodsAreEnough(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*corev1.PodSpec)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -36,8 +35,8 @@ func (f finalizer) declare() controller.Finalizer[*v1alpha1.App] {
 
 func deletesClaims(app *v1alpha1.App) bool { return len(claimsToDelete(app)) > 0 }
 
-// claimsToDelete returns the names of the claims that are deleted with the App. The App has the finalizer orphan while
-// its children are being orphaned. Afterwards, the children have no owner reference.
+// claimsToDelete returns the names of the claims that are deleted with the App. It returns none while the children are
+// being orphaned: the App then has the finalizer orphan.
 func claimsToDelete(app *v1alpha1.App) (names []string) {
 	if slices.Contains(app.Finalizers, metav1.FinalizerOrphanDependents) {
 		return nil
@@ -55,29 +54,14 @@ func (f finalizer) finalize(ctx context.Context, app *v1alpha1.App) (controller.
 	if !deletesClaims(app) {
 		return controller.Result{}, nil
 	}
-	err := f.deleteClaims(ctx, app)
+	deletion := claims.Deletion[*v1alpha1.App, *appsv1.Deployment]{
+		Get: f.apps.Apps(app.Namespace).Get, Names: claimsToDelete, Workload: f.deployments.Type(), Claims: &f.volumes.owned,
+	}
+	err := deletion.Delete(ctx, children.Owner{Object: app, Kind: groupVersionKind})
 	if err != nil {
 		err = fmt.Errorf("deleting the volumes of App %s/%s (to keep a volume, set its deletionPolicy to Retain): %w",
 			app.Namespace, app.Name, err)
 		return controller.Result{}, setBlocked(app, false, err)
 	}
 	return controller.Result{}, nil
-}
-
-// deleteClaims deletes the claims that the App on the API server names, because the cache can have another
-// deletionPolicy.
-func (f finalizer) deleteClaims(ctx context.Context, app *v1alpha1.App) error {
-	live, err := f.apps.Apps(app.Namespace).Get(ctx, app.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return controller.ErrDeletionNotObserved
-	}
-	if err != nil {
-		return fmt.Errorf("reading the App: %w", err)
-	}
-	names := claimsToDelete(live)
-	if live.UID != app.UID || len(names) == 0 {
-		return nil
-	}
-	owner := children.Owner{Object: app, Kind: groupVersionKind}
-	return claims.Delete(ctx, owner, f.deployments.Type(), &f.volumes.owned, names...)
 }

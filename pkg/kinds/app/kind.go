@@ -84,7 +84,7 @@ func declare(
 		kube: c.Kube, inputs: inputs, databases: dbs, beforeRollout: before, pods: cached, clock: r.Clock, events: r.Events,
 		deployments: children.CacheOf[*appsv1.Deployment](c.Deployments().Informer.GetIndexer()),
 	}
-	owned := ownedBy(c, before, volumes)
+	owned := ownedBy(c, before, volumes) // sets before.deployment, which the finalizer uses
 	return children.Kind[*v1alpha1.App, *scope]{
 		Kind: controller.Kind[*v1alpha1.App]{
 			GroupVersionKind: groupVersionKind,

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -14,17 +14,16 @@ import (
 	"windlass.dev/windlass/pkg/kinds/internal/claims"
 )
 
-// Finalize deletes the claim if deletionPolicy is Delete. The other children are garbage-collected. Kubernetes removes
-// the claim when no Pod uses it any more.
-//
-// Finalize reads the Database, the StatefulSet and the claim from the API server. The caches are not
-// sufficient: no precondition of the deletion can check the Database, or whether its children are orphaned,
-// and a claim that the cache lacks would never be deleted.
+// Finalize deletes the claim if deletionPolicy is Delete. The other children are garbage-collected.
 func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (controller.Result, error) {
-	if !deletesData(db) {
+	if len(claimsToDelete(db)) == 0 {
 		return controller.Result{}, nil
 	}
-	err := r.deleteData(ctx, db)
+	deletion := claims.Deletion[*v1alpha1.Database, *appsv1.StatefulSet]{
+		Get: r.databases.Databases(db.Namespace).Get, Names: claimsToDelete, Workload: r.statefulSet.Type(),
+		Claims: r.claim.Type(),
+	}
+	err := deletion.Delete(ctx, children.Owner{Object: db, Kind: groupVersionKind})
 	if err != nil {
 		err = fmt.Errorf("deleting the volume of Database %s/%s (to keep it, set deletionPolicy to Retain): %w",
 			db.Namespace, db.Name, err)
@@ -33,27 +32,12 @@ func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (contr
 	return controller.Result{}, err
 }
 
-// deleteData deletes the claim, unless the API server has another Database or deletionPolicy than the cache, or the
-// children were orphaned.
-func (r *reconciler) deleteData(ctx context.Context, db *v1alpha1.Database) error {
-	live, err := r.databases.Databases(db.Namespace).Get(ctx, db.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return controller.ErrDeletionNotObserved
-	}
-	if err == nil && (live.UID != db.UID || !deletesData(live)) {
+// claimsToDelete returns the name of the claim if it is deleted with the Database. It returns none while the children are
+// being orphaned: the Database then has the finalizer orphan.
+func claimsToDelete(db *v1alpha1.Database) []string {
+	if db.Spec.DeletionPolicy != v1alpha1.DeletionDelete ||
+		slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents) {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("reading the Database: %w", err)
-	}
-	owner := children.Owner{Object: db, Kind: groupVersionKind}
-	return claims.Delete(ctx, owner, r.statefulSet.Type(), r.claim.Type(), db.Name)
-}
-
-// deletesData reports whether the spec and the finalizers of the Database let the operator delete the claim. The
-// Database has the finalizer orphan while its children are being orphaned. Afterwards, the children have no owner
-// reference.
-func deletesData(db *v1alpha1.Database) bool {
-	return db.Spec.DeletionPolicy == v1alpha1.DeletionDelete &&
-		!slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents)
+	return []string{db.Name}
 }
