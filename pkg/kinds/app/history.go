@@ -56,9 +56,9 @@ func setSpec(app *v1alpha1.App, d *appsv1.Deployment) {
 // and keptFields and each deletionPolicy of spec. Both are decoded JSON.
 func RollBack(spec, previous map[string]any) map[string]any {
 	result := runtime.DeepCopyJSON(previous)
+	current := claimsIn(spec)
 	for name, claim := range claimsIn(result) {
-		policy, set := claimsIn(spec)[name]["deletionPolicy"]
-		if set {
+		if policy, set := current[name]["deletionPolicy"]; set {
 			claim["deletionPolicy"] = policy
 		}
 	}

@@ -32,8 +32,8 @@ func (r *reconciler) Finalize(ctx context.Context, db *v1alpha1.Database) (contr
 	return controller.Result{}, err
 }
 
-// claimsToDelete returns the name of the claim if it is deleted with the Database. It returns none while the children are
-// being orphaned: the Database then has the finalizer orphan.
+// claimsToDelete returns the name of the claim if it is deleted with the Database. It returns none while the children
+// are being orphaned: the Database then has the finalizer orphan.
 func claimsToDelete(db *v1alpha1.Database) []string {
 	if db.Spec.DeletionPolicy != v1alpha1.DeletionDelete ||
 		slices.Contains(db.Finalizers, metav1.FinalizerOrphanDependents) {

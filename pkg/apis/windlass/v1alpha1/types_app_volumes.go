@@ -39,9 +39,9 @@ type AppVolume struct {
 	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
 
-	// claim is a PersistentVolumeClaim that the operator creates for the App. It stays when the App is deleted, unless its
-	// deletionPolicy is Delete, and when this volume is removed from the App. A later App with the same name and volume
-	// uses it again.
+	// claim is a PersistentVolumeClaim that the operator creates for the App. It stays when this volume is removed
+	// from the App. Its deletionPolicy specifies whether it stays when the App is deleted. A later App with the same
+	// name and volume uses it again.
 	//
 	// +optional
 	Claim *AppClaim `json:"claim,omitempty"`
@@ -104,8 +104,9 @@ type AppClaim struct {
 	AccessModes []corev1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
 
 	// deletionPolicy specifies what happens to the claim when the App is deleted. Retain (the default) keeps the claim.
-	// Delete deletes the claim with its data, if this App has used it. Delete can still be changed to Retain while the App
-	// is being deleted. If the volume is removed from the App, the claim stays.
+	// Delete deletes the claim with its data. A claim of a previous App of the same name stays if the operator has not yet
+	// applied it for this App. Delete can still be changed to Retain while the App is being deleted. If the volume is
+	// removed from the App, the claim stays.
 	//
 	// +optional
 	// +kubebuilder:default=Retain

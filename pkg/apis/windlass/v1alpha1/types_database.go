@@ -139,9 +139,10 @@ type DatabaseSpec struct {
 	// +optional
 	Metadata ChildMetadata `json:"metadata,omitempty,omitzero"`
 
-	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the
-	// default) keeps the volume: a later Database of the same name uses it. Delete deletes the volume
-	// and its data. The field can still be changed while the Database is being deleted.
+	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the default) keeps the
+	// volume: a later Database of the same name uses it. Delete deletes the volume and its data. The volume of a previous
+	// Database of the same name stays if the operator has not yet applied it for this Database. The field can still be
+	// changed while the Database is being deleted.
 	//
 	// +optional
 	// +kubebuilder:default=Retain

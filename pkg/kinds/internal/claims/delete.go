@@ -23,12 +23,12 @@ type Deletion[O controller.Object, W children.Object] struct {
 	Claims   *children.Type[*corev1.PersistentVolumeClaim]
 }
 
-// Delete deletes the claims of an owner. It ignores claims that the owner does not own, or has never applied. It deletes
-// nothing if the workload exists and the owner does not control it, because the children may have been orphaned.
-// Kubernetes removes a claim when no Pod uses it any more.
+// Delete deletes the claims of an owner. It ignores claims that the owner does not own, or has never applied. It
+// deletes nothing if the workload exists and the owner does not control it, because the children may have been
+// orphaned. Kubernetes removes a claim when no Pod uses it any more.
 //
-// Delete reads all objects from the API server. The caches are not sufficient: no precondition of the deletion can check
-// the owner, or whether its children are orphaned, and a claim that the cache lacks would never be deleted.
+// Delete reads all objects from the API server. The caches are not sufficient: no precondition of the deletion can
+// check the owner, or whether its children are orphaned, and a claim that the cache lacks would never be deleted.
 func (d Deletion[O, W]) Delete(ctx context.Context, owner children.Owner) error {
 	live, err := d.Get(ctx, owner.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -23,8 +23,9 @@ type AppClaimApplyConfiguration struct {
 	// rollout.strategy is Recreate. Defaults to ReadWriteOnce.
 	AccessModes []v1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
 	// deletionPolicy specifies what happens to the claim when the App is deleted. Retain (the default) keeps the claim.
-	// Delete deletes the claim with its data, if this App has used it. Delete can still be changed to Retain while the App
-	// is being deleted. If the volume is removed from the App, the claim stays.
+	// Delete deletes the claim with its data. A claim of a previous App of the same name stays if the operator has not yet
+	// applied it for this App. Delete can still be changed to Retain while the App is being deleted. If the volume is
+	// removed from the App, the claim stays.
 	DeletionPolicy *windlassv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 

@@ -17,9 +17,9 @@ type AppVolumeApplyConfiguration struct {
 	SubPath *string `json:"subPath,omitempty"`
 	// readOnly is true if the container must not write to the volume.
 	ReadOnly *bool `json:"readOnly,omitempty"`
-	// claim is a PersistentVolumeClaim that the operator creates for the App. It stays when the App is deleted, unless its
-	// deletionPolicy is Delete, and when this volume is removed from the App. A later App with the same name and volume
-	// uses it again.
+	// claim is a PersistentVolumeClaim that the operator creates for the App. It stays when this volume is removed
+	// from the App. Its deletionPolicy specifies whether it stays when the App is deleted. A later App with the same
+	// name and volume uses it again.
 	Claim *AppClaimApplyConfiguration `json:"claim,omitempty"`
 	// persistentVolumeClaim is a PersistentVolumeClaim that the operator does not create. Unless the volume is readOnly,
 	// the default of rollout.strategy is Recreate.

@@ -58,9 +58,10 @@ type DatabaseSpecApplyConfiguration struct {
 	// claims for snapshots. The Pod has only the labels and annotations from podTemplate. A change does not restart
 	// PostgreSQL.
 	Metadata *ChildMetadataApplyConfiguration `json:"metadata,omitempty"`
-	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the
-	// default) keeps the volume: a later Database of the same name uses it. Delete deletes the volume
-	// and its data. The field can still be changed while the Database is being deleted.
+	// deletionPolicy specifies what happens to the volume when the Database is deleted. Retain (the default) keeps the
+	// volume: a later Database of the same name uses it. Delete deletes the volume and its data. The volume of a previous
+	// Database of the same name stays if the operator has not yet applied it for this Database. The field can still be
+	// changed while the Database is being deleted.
 	DeletionPolicy *windlassv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
