@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"windlass.dev/windlass/pkg/certificates"
 	"windlass.dev/windlass/pkg/webhook/internal/webhooktest"
 )
 
@@ -116,7 +117,7 @@ func (h *house) describe(obj runtime.Object) string {
 			return fmt.Sprintf("Secret: %s; no certificate", bundle)
 		}
 		by := "a stranger"
-		for _, ca := range parseBundle(obj.Data["ca.crt"], time.Time{}) {
+		for _, ca := range certificates.ParseBundle(obj.Data["ca.crt"], time.Time{}) {
 			if serving.Leaf.CheckSignatureFrom(ca) == nil {
 				by = h.name("CA", ca)
 			}
@@ -128,7 +129,7 @@ func (h *house) describe(obj runtime.Object) string {
 
 func (h *house) bundle(pem []byte) string {
 	var names []string
-	for _, ca := range parseBundle(pem, time.Time{}) {
+	for _, ca := range certificates.ParseBundle(pem, time.Time{}) {
 		names = append(names, h.name("CA", ca))
 	}
 	return strings.Join(names, ", ")
@@ -161,8 +162,8 @@ func (h *house) wantServed(r *replica, want string) {
 	if err != nil {
 		return
 	}
-	bundle := parseBundle(h.config().CABundle, h.clock.Now())
-	if !trusts(bundle, certificate.Leaf, h.clock.Now()) {
+	bundle := certificates.ParseBundle(h.config().CABundle, h.clock.Now())
+	if !certificates.Trusts(bundle, certificate.Leaf, h.clock.Now()) {
 		h.t.Errorf("the API server does not trust %s", want)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+
+	"windlass.dev/windlass/pkg/certificates"
 )
 
 // ErrForeign is wrapped by the error of Ready while another installation of Windlass serves the webhook.
@@ -25,12 +27,12 @@ func (s *Source) Lead() {
 // foreign reports whether the API server calls another installation. If so, only the installation that leads may change
 // the clientConfig. The leading installation replaces both the address and the caBundle. After that, the clientConfig
 // is foreign to all other installations, so no two installations overwrite each other in turn.
-func (o *Options) foreign(config *apiextensionsv1.WebhookClientConfig, c content) bool {
+func (o *Options) foreign(config *apiextensionsv1.WebhookClientConfig, c certificates.Content) bool {
 	// A CustomResourceDefinition that was applied again names the Service in its manifest and keeps our CAs: its
 	// clientConfig is not foreign. If our certificate is valid for the host in the clientConfig, then a replica
 	// with other options shares the Secret and serves at this host: the clientConfig is foreign.
-	reapplied := c.serving != nil && c.serving.Leaf.VerifyHostname(hostOf(config)) != nil &&
-		bytes.Equal(config.CABundle, encodeBundle(c.bundle...))
+	reapplied := c.Serving != nil && c.Serving.Leaf.VerifyHostname(hostOf(config)) != nil &&
+		bytes.Equal(config.CABundle, certificates.EncodeBundle(c.Bundle...))
 	return len(config.CABundle) > 0 && !o.addressed(config) && !reapplied
 }
 
@@ -78,14 +80,14 @@ func hostOf(config *apiextensionsv1.WebhookClientConfig) string {
 // hosts returns the hosts of the next serving certificate. The first one is the host of this installation. If the
 // current certificate is valid for the host that the API server calls, the next certificate is valid for this host too,
 // because replicas with other options may serve there.
-func (o *Options) hosts(config *apiextensionsv1.WebhookClientConfig, c content) []string {
+func (o *Options) hosts(config *apiextensionsv1.WebhookClientConfig, c certificates.Content) []string {
 	host := hostOf(o.address())
 	hosts := []string{host}
 	if o.URL == "" {
 		hosts = append(hosts, host+".cluster.local")
 	}
 	called := hostOf(config)
-	if c.serving != nil && c.serving.Leaf.VerifyHostname(called) == nil && !slices.Contains(hosts, called) {
+	if c.Serving != nil && c.Serving.Leaf.VerifyHostname(called) == nil && !slices.Contains(hosts, called) {
 		hosts = append(hosts, called)
 	}
 	return hosts

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"windlass.dev/windlass/pkg/certificates"
 )
 
 // The label of all objects that Windlass creates.
@@ -42,26 +44,28 @@ func (s *Source) reconcile(ctx context.Context) error {
 			secret.Namespace, secret.Name, managedByLabel, managedBy)
 	}
 	now := s.options.Clock.Now()
-	current, trusted := parseContent(secret.Data, now), parseBundle(config.CABundle, now)
-	s.serve(ctx, current.serving, trusted, now)
+	current, trusted := certificates.Parse(secret.Data, now), certificates.ParseBundle(config.CABundle, now)
+	s.serve(ctx, current.Serving, trusted, now)
 	if !s.leads.Load() && s.options.foreign(config, current) {
 		s.standBy(ctx, hostOf(config))
 		return nil
 	}
 	s.elsewhere.Store(nil)
-	if current.signer == nil && s.options.addressed(config) {
+	if current.Signer == nil && s.options.addressed(config) {
 		// Somebody has deleted or damaged the Secret, which may lack the CAs of certificates that replicas serve with.
-		current.bundle = append(current.bundle, trusted...)
+		current.Bundle = append(current.Bundle, trusted...)
 	}
-	desired, err := renew(current, s.options.hosts(config, current), now)
+	desired, err := current.Renew(certificates.Options{
+		Name: commonName, Hosts: s.options.hosts(config, current), Overlap: overlap,
+	}, now)
 	if err != nil {
 		return err
 	}
 	data := map[string][]byte{}
 	maps.Copy(data, secret.Data)
-	maps.Copy(data, desired.data())
+	maps.Copy(data, desired.Data())
 	stored := maps.EqualFunc(data, secret.Data, bytes.Equal)
-	if stored && s.options.isDesired(config, data[bundleKey]) {
+	if stored && s.options.isDesired(config, data[certificates.KeyBundle]) {
 		return nil
 	}
 	if !s.writes.AllowN(now, 1) {
@@ -72,7 +76,7 @@ func (s *Source) reconcile(ctx context.Context) error {
 		secret.Data = data
 		return s.store(ctx, secret)
 	}
-	return s.patch(ctx, crd, data[bundleKey])
+	return s.patch(ctx, crd, data[certificates.KeyBundle])
 }
 
 // read returns the CustomResourceDefinition and the Secret. If the Secret does not exist, read returns a new Secret
@@ -102,8 +106,8 @@ func (s *Source) read(ctx context.Context) (*apiextensionsv1.CustomResourceDefin
 
 // serve switches to the certificate in the Secret if the API server trusts that certificate. Otherwise, serve keeps the
 // current certificate.
-func (s *Source) serve(ctx context.Context, serving *pair, trusted []*x509.Certificate, now time.Time) {
-	if serving == nil || !trusts(trusted, serving.Leaf, now) {
+func (s *Source) serve(ctx context.Context, serving *certificates.Pair, trusted []*x509.Certificate, now time.Time) {
+	if serving == nil || !certificates.Trusts(trusted, serving.Leaf, now) {
 		return
 	}
 	if old := s.serving.Load(); old == nil || !old.Leaf.Equal(serving.Leaf) {

@@ -11,12 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
+
+	"windlass.dev/windlass/pkg/certificates"
 )
 
 // The ages at which certificates are due for renewal.
 const (
-	servingDue   = servingLifetime / 3 * 2
-	authorityDue = authorityLifetime / 3 * 2
+	servingDue   = certificates.ServingLifetime / 3 * 2
+	authorityDue = certificates.AuthorityLifetime / 3 * 2
 )
 
 func TestFirstStartCreatesSecretAndSetsCABundle(t *testing.T) {
@@ -72,7 +74,7 @@ func TestServingCertificateIsRenewedAfterTwoThirdsOfLifetime(t *testing.T) {
 	h.wantServed(second, "certificate 2")
 }
 
-func TestNewCASignsOnlyOnceOldCertificateIsDue(t *testing.T) {
+func TestNewCASignsAfterOverlap(t *testing.T) {
 	h := newHouse(t)
 	first, second := h.replica(), h.replica()
 	first.rest()
@@ -88,7 +90,7 @@ func TestNewCASignsOnlyOnceOldCertificateIsDue(t *testing.T) {
 	h.wantServed(first, "certificate 2")
 	h.wantServed(second, "certificate 2")
 
-	h.clock.Step(servingDue - 100*day - time.Second)
+	h.clock.Step(overlap - time.Second)
 	h.want(first.rest())
 	h.clock.Step(time.Second)
 	h.want(second.rest(), "Secret: CA 2, CA 1; certificate 3 by CA 2")
@@ -154,11 +156,15 @@ func TestRecentCAsAreLimited(t *testing.T) {
 		h.clock.Step(2 * time.Second) // for the limit of writes
 	}
 	h.wantServed(r, "certificate 1")
-	if got := parseBundle(h.config().CABundle, h.clock.Now()); len(got) != maxRecent+1 {
-		t.Errorf("%d CAs are trusted, want %d and the CA in use", len(got), maxRecent)
+	if got := certificates.ParseBundle(h.config().CABundle, h.clock.Now()); len(got) != 8 {
+		t.Errorf("%d CAs are trusted, want 8", len(got))
 	}
 	h.clock.Step(overlap)
-	h.want(r.rest(), "Secret: CA 21, CA 1; certificate 1 by CA 1", "CRD: CA 21, CA 1")
+	h.want(r.rest(),
+		"Secret: CA 21, CA 1, CA 20, CA 19, CA 18, CA 17, CA 16, CA 15; certificate 2 by CA 21")
+	h.wantServed(r, "certificate 2")
+	h.clock.Step(overlap)
+	h.want(r.rest(), "Secret: CA 21; certificate 2 by CA 21", "CRD: CA 21")
 }
 
 func TestConcurrentWriteReturnsConflict(t *testing.T) {
@@ -229,13 +235,13 @@ func TestServingCertificateEndsWithItsCA(t *testing.T) {
 	r := h.replica()
 	r.rest()
 	// The operator was off for some years, so that the CA signs once more before it is replaced.
-	h.clock.Step(authorityLifetime - 100*day)
+	h.clock.Step(certificates.AuthorityLifetime - 100*day)
 	r.rest()
 	if _, err := r.GetCertificate(nil); err != nil {
 		t.Fatal(err)
 	}
 	certificate, _ := r.GetCertificate(nil)
-	for _, ca := range parseBundle(h.secret().Data["ca.crt"], time.Time{}) {
+	for _, ca := range certificates.ParseBundle(h.secret().Data["ca.crt"], time.Time{}) {
 		if certificate.Leaf.CheckSignatureFrom(ca) == nil && certificate.Leaf.NotAfter.After(ca.NotAfter) {
 			t.Errorf("the certificate ends at %s, but its CA at %s", certificate.Leaf.NotAfter, ca.NotAfter)
 		}

@@ -31,6 +31,13 @@ const (
 	CRDName = "ats." + cnat.GroupName
 )
 
+const (
+	// commonName is the common name of serving certificates.
+	commonName = "windlass-webhook"
+	// overlap is how long the API servers may take to read a new CA.
+	overlap = time.Hour
+)
+
 // recheck is the time between two reconciles without an event. It is much shorter than the lifetime of a certificate,
 // because somebody may set the clock.
 const recheck = time.Hour

@@ -1,4 +1,4 @@
-package certificate
+package certificates
 
 import (
 	"cmp"
@@ -19,26 +19,26 @@ import (
 // kubeadm uses the same time (CertificateBackdate in k8s.io/kubernetes/cmd/kubeadm/app/constants).
 const backdate = 5 * time.Minute
 
-// pair is a certificate and its key. key has the key as PEM.
-type pair struct {
+// Pair is a certificate and its key. Key has the key as PEM.
+type Pair struct {
 	tls.Certificate
-	key []byte
+	Key []byte
 }
 
-// parsePair decodes a certificate and its key, which are PEM. It fails if the certificate and the key do not belong
+// ParsePair decodes a certificate and its key, which are PEM. It fails if the certificate and the key do not belong
 // together.
-func parsePair(certificate, key []byte) (*pair, error) {
+func ParsePair(certificate, key []byte) (*Pair, error) {
 	parsed, err := tls.X509KeyPair(certificate, key)
-	return &pair{Certificate: parsed, key: key}, err
+	return &Pair{Certificate: parsed, Key: key}, err
 }
 
 // newAuthority creates a self-signed CA.
-func newAuthority(now time.Time) (*pair, error) {
+func newAuthority(name string, now time.Time) (*Pair, error) {
 	return sign(&x509.Certificate{
 		// The name distinguishes CAs, both for readers and for the verification of chains.
-		Subject:               pkix.Name{CommonName: "windlass-webhook-ca@" + now.UTC().Format(time.RFC3339)},
+		Subject:               pkix.Name{CommonName: name + "-ca@" + now.UTC().Format(time.RFC3339)},
 		NotBefore:             now.Add(-backdate),
-		NotAfter:              now.Add(authorityLifetime),
+		NotAfter:              now.Add(AuthorityLifetime),
 		KeyUsage:              x509.KeyUsageCertSign,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
@@ -46,17 +46,17 @@ func newAuthority(now time.Time) (*pair, error) {
 	}, nil)
 }
 
-// issue creates a serving certificate for hosts, which are DNS names or IP addresses.
-func issue(ca *pair, hosts []string, now time.Time) (*pair, error) {
+// issue creates a serving certificate.
+func issue(ca *Pair, o Options, now time.Time) (*Pair, error) {
 	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "windlass-webhook"},
+		Subject:               pkix.Name{CommonName: o.Name},
 		NotBefore:             now.Add(-backdate),
-		NotAfter:              earlier(now.Add(servingLifetime), ca.Leaf.NotAfter),
+		NotAfter:              earlier(now.Add(ServingLifetime), ca.Leaf.NotAfter),
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}
-	for _, host := range hosts {
+	for _, host := range o.Hosts {
 		if ip := net.ParseIP(host); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
 		} else {
@@ -75,12 +75,12 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // sign creates a key, and a certificate for this key. If ca is nil, the certificate is self-signed.
-func sign(template *x509.Certificate, ca *pair) (*pair, error) {
+func sign(template *x509.Certificate, ca *Pair) (*Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("generating a key: %w", err)
 	}
-	ca = cmp.Or(ca, &pair{Certificate: tls.Certificate{Leaf: template, PrivateKey: key}})
+	ca = cmp.Or(ca, &Pair{Certificate: tls.Certificate{Leaf: template, PrivateKey: key}})
 	certificate, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
 	if err != nil {
 		return nil, fmt.Errorf("creating certificate %s: %w", template.Subject, err)
@@ -89,13 +89,13 @@ func sign(template *x509.Certificate, ca *pair) (*pair, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the key of certificate %s: %w", template.Subject, err)
 	}
-	return parsePair(
+	return ParsePair(
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
 }
 
-// encodeBundle returns certificates as PEM.
-func encodeBundle(certificates ...*x509.Certificate) []byte {
+// EncodeBundle returns certificates as PEM.
+func EncodeBundle(certificates ...*x509.Certificate) []byte {
 	var bundle []byte
 	for _, c := range certificates {
 		bundle = append(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
@@ -103,9 +103,9 @@ func encodeBundle(certificates ...*x509.Certificate) []byte {
 	return bundle
 }
 
-// parseBundle returns the CAs in a PEM bundle that have not expired, without duplicates. It skips blocks that it
+// ParseBundle returns the CAs in a PEM bundle that have not expired, without duplicates. It skips blocks that it
 // cannot decode.
-func parseBundle(bundle []byte, now time.Time) []*x509.Certificate {
+func ParseBundle(bundle []byte, now time.Time) []*x509.Certificate {
 	var authorities []*x509.Certificate
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
 		c, err := x509.ParseCertificate(block.Bytes)
