@@ -27,8 +27,8 @@ const (
 	VerifyFull TLSMode = "verify-full"
 )
 
-var errNoCA = NewError(Untrusted, "sslmode %s requires ca: set ca to the certificate of the authority that signed "+
-	"the certificate of the server, or set sslmode to %s", VerifyCA, VerifyFull)
+var errNoCA = NewError(Untrusted, "sslmode %s requires ca.crt: set ca.crt to the certificate of the authority that "+
+	"signed the certificate of the server, or set sslmode to %s", VerifyCA, VerifyFull)
 
 // verified reports whether connections verify the server.
 func (s Settings) verified() bool {
@@ -41,7 +41,7 @@ func (s Settings) tls() (*tls.Config, error) {
 	if len(s.CA) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(s.CA) {
-			return nil, errors.New("ca contains no certificate in PEM form")
+			return nil, errors.New("ca.crt contains no certificate in PEM form")
 		}
 	} else if s.verified() {
 		if err := roots.Provide(); err != nil {

@@ -144,7 +144,7 @@ func (c *campaign) createReferences(t *testing.T, namespace string) {
 		"denied": {
 			"host": "127.0.0.1", "port": c.server.Port, "username": "postgres", "password": "wrong", "sslmode": "disable",
 		},
-		"garbage": {"uri": "postgres://\x00@[::/%zz?sslmode=odd", "host": "", "port": "99999", "ca": "-----BEGIN"},
+		"garbage": {"uri": "postgres://\x00@[::/%zz?sslmode=odd", "host": "", "port": "99999", "ca.crt": "-----BEGIN"},
 	} {
 		c.CreateSecret(t, namespace, name, data)
 	}

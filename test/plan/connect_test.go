@@ -46,7 +46,7 @@ func TestPlanSendsNoStoredPasswordToServerInFile(t *testing.T) {
 			"spec: {connectionSecretRef: {name: theirs}, databaseName: connect-NAMESPACE}\n"
 		notAsked  = "The plan has connected to no PostgreSQL server"
 		connect   = "--connect"
-		elsewhere = " is stored for another host, port, sslmode or ca"
+		elsewhere = " is stored for another host, port, sslmode or ca.crt"
 	)
 	for name, c := range map[string]struct {
 		file, flag, says string

@@ -182,7 +182,7 @@ func TestServerErrorSetsConditions(t *testing.T) {
 		},
 		postgresql.Forbidden: {reason: "HostNotAllowed", phase: "Failed", stalled: true, message: "administrator"},
 		postgresql.Untrusted: {
-			reason: "ServerNotTrusted", phase: "Failed", stalled: true, message: "In Secret server, set ca",
+			reason: "ServerNotTrusted", phase: "Failed", stalled: true, message: "In Secret server, set ca.crt",
 		},
 		postgresql.Unverified: {reason: reasonUntrusted, phase: "Failed", stalled: true, message: "set sslmode to"},
 		postgresql.LoginRejected: {
@@ -293,7 +293,7 @@ func TestDesiredSecretContainsConnectionSettings(t *testing.T) {
 	s := desiredSecret(db, admin, generation{"orders", "secret"}, credentials.Record{})
 	controllertest.Equal(t, "data", map[string]string{
 		"username": "orders", "password": "secret", "host": "db.example.com", "port": "6432", "dbname": "orders",
-		"sslmode": "verify-full", "ca": "certificate",
+		"sslmode": "verify-full", "ca.crt": "certificate",
 		"uri":    "postgresql://orders:secret@db.example.com:6432/orders?sslmode=verify-full",
 		"pgpass": "db.example.com:6432:orders:orders:secret\n",
 	}, text(s.Data))

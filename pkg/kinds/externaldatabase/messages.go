@@ -67,16 +67,16 @@ var (
 		"operator now: {error}. The operator retries at least every {time}.",
 		"Wait, or look at the server.")
 	messageUntrusted = Messages.Declare(reasonUntrusted,
-		"{error}. In {secret}, set ca to the certificate of the authority that signed the certificate of the server, or "+
-			"set sslmode to a mode that the server supports.", "Set ca or sslmode in the Secret.")
+		"{error}. In {secret}, set ca.crt to the certificate of the authority that signed the certificate of the server, "+
+			"or set sslmode to a mode that the server supports.", "Set ca.crt or sslmode in the Secret.")
 	messageUnverified = Messages.Declare(reasonUntrusted,
-		"{error}, so the operator logs in only with SCRAM-SHA-256. In {secret}, set sslmode to verify-full, and set ca "+
-			"unless a public authority signed the certificate of the server. Or set the method in pg_hba.conf to "+
+		"{error}, so the operator logs in only with SCRAM-SHA-256. In {secret}, set sslmode to verify-full, and set "+
+			"ca.crt unless a public authority signed the certificate of the server. Or set the method in pg_hba.conf to "+
 			"scram-sha-256, and set the password on the server again with password_encryption=scram-sha-256.",
 		"Let the operator verify the server, or let the server ask for SCRAM-SHA-256.")
 	messageNotAsked = Messages.Declare("ServerNotAsked",
 		"The plan does not log in to the server in Secret {connection}, because the password in Secret {secret} is stored "+
-			"for another host, port, sslmode or ca. Check who wrote the connection, and plan without --connect.",
+			"for another host, port, sslmode or ca.crt. Check who wrote the connection, and plan without --connect.",
 		"Only `kubectl windlass plan` says this. Check who wrote the connection, and plan without --connect.")
 	messageForbidden = Messages.Declare("HostNotAllowed", "{error}. Ask the administrator of the operator to allow the "+
 		"host, or change {secret}.", "Change the host, or ask for the flag --external-database-allowed-hosts.")

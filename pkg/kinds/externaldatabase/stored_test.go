@@ -45,7 +45,7 @@ func TestPlanSendsStoredPasswordOnlyToStoredServer(t *testing.T) {
 		"another host":               {planned: set("host", "else.example.com"), stored: unchanged, blames: "server"},
 		"another port":               {planned: set("port", "1"), stored: unchanged, blames: "server"},
 		"another sslmode":            {planned: set("sslmode", "require"), stored: unchanged, blames: "server"},
-		"another ca":                 {planned: set("ca", authority(t)), stored: unchanged, blames: "server"},
+		"another ca":                 {planned: set("ca.crt", authority(t)), stored: unchanged, blames: "server"},
 		"another host in uri":        {planned: uri(there), stored: uri(here), blames: "server"},
 		"a connection of two":        {planned: unchanged, stored: set("uri", another), blames: "server"},
 		"another connection":         {planned: uri(another), stored: unchanged, blames: "shop-credentials"},

@@ -28,9 +28,9 @@ const (
 type ExternalDatabaseSpec struct {
 	// connectionSecretRef is a reference to the connection Secret, with which the operator connects to the server. The
 	// role in the Secret must be allowed to create roles and databases. The Secret has the keys host, port (defaults to
-	// 5432), username, password, dbname (defaults to postgres), sslmode (defaults to verify-full) and ca (certificates in
-	// PEM form). The key uri can contain the whole connection except ca, in place of the other keys. The Secret is invalid
-	// if uri and another key disagree. A change of the Secret takes effect at once.
+	// 5432), username, password, dbname (defaults to postgres), sslmode (defaults to verify-full) and ca.crt
+	// (certificates in PEM form). The key uri can contain the whole connection except ca.crt, in place of the other keys.
+	// The Secret is invalid if uri and another key disagree. A change of the Secret takes effect at once.
 	//
 	// +required
 	ConnectionSecretRef SecretReference `json:"connectionSecretRef"`

@@ -24,7 +24,7 @@ const (
 	KeyPort     = "port"
 	KeyDatabase = "dbname"
 	KeyTLSMode  = "sslmode" // one of libpq's values
-	KeyCA       = "ca"      // in PEM form; absent if none is known
+	KeyCA       = "ca.crt"  // in PEM form; absent if none is known
 	KeyURI      = "uri"
 	KeyPgpass   = "pgpass"
 )

@@ -15,15 +15,15 @@ var (
 	messageNoHost  = Messages.Declare("", "neither uri nor host is set", "Set one of the two keys.")
 	messagePort    = Messages.Declare("", "port must be a number from 1 to 65535", correctSecret)
 	messageLong    = Messages.Declare("", "{key} has more than {limit} bytes", correctSecret)
-	messageLargeCA = Messages.Declare("", "ca has more than {limit} KiB: keep only the certificates of the authority "+
-		"that signed the certificate of the server",
-		"Remove other certificates from ca.")
+	messageLargeCA = Messages.Declare("", "ca.crt has more than {limit} KiB: keep only the certificates of the "+
+		"authority that signed the certificate of the server",
+		"Remove other certificates from ca.crt.")
 	messageURI = Messages.Declare("", "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with "+
 		"special characters encoded as %XX",
 		"Correct uri, or set host, username and password in its place.")
 	messageMixed = Messages.Declare("",
-		"{key} and uri disagree: uri must have the whole connection except ca, so that the operator does not send the "+
-			"password of one connection to the server of another; check which of the two keys is right, and correct the other "+
+		"{key} and uri disagree: uri must have the whole connection except ca.crt, so that the operator does not send "+
+			"the password of one connection to the server of another; check which of the two keys is right, and correct the other "+
 			"key",
 		"Check who wrote uri and the other keys. Write the whole connection into uri.")
 	messageQuery = Messages.Declare("", "the query parameters of uri cannot be parsed; write them as "+
@@ -31,7 +31,7 @@ var (
 		"Correct uri.")
 	messageParameter = Messages.Declare("",
 		"uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and "+
-			"connect_timeout, and the key ca instead of sslrootcert",
+			"connect_timeout, and the key ca.crt instead of sslrootcert",
 		"Remove the parameter from uri.")
 	messageGrace = Messages.Declare("", "the end of the grace period at {time}", "Wait.")
 )

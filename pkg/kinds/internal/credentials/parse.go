@@ -21,8 +21,8 @@ const maxSetting, maxCA = 4 << 10, 192 << 10
 var connectionKeys = []string{KeyHost, KeyPort, KeyUsername, KeyPassword, KeyDatabase, KeyTLSMode}
 
 // Parse reads the data of a connection Secret. The connection is in the key uri, or in the keys host, port, username,
-// password, dbname and sslmode. The key ca is optional. If uri and another key contain the same setting, both values
-// must be equal. Otherwise, the operator could send a password that one user stored to a server that another user
+// password, dbname and sslmode. The key ca.crt is optional. If uri and another key contain the same setting, both
+// values must be equal. Otherwise, the operator could send a password that one user stored to a server that another user
 // added. Unlike libpq, Parse reads no file and no environment variable. The errors of Parse say what to change, and do
 // not contain the password.
 func Parse(data map[string][]byte) (postgresql.Settings, error) {

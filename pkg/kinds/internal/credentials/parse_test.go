@@ -17,7 +17,7 @@ const (
 	uriForm = "uri must have the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with special characters " +
 		"encoded as %XX"
 	parameter = "uri has an unsupported query parameter: use only sslmode, application_name, channel_binding and " +
-		"connect_timeout, and the key ca instead of sslrootcert"
+		"connect_timeout, and the key ca.crt instead of sslrootcert"
 	control = " contains a control character, such as a line break at its end, or is not valid UTF-8"
 )
 
@@ -123,15 +123,17 @@ func TestParse(t *testing.T) {
 			data: map[string]string{"uri": "postgresql://a@x/" + strings.Repeat("x", 4096)}, err: "uri has more than 4096 bytes",
 		},
 		"a long CA": {
-			data: host(map[string]string{"ca": strings.Repeat("x", 192<<10+1)}),
-			err: "ca has more than 192 KiB: keep only the certificates of the authority that signed the certificate " +
+			data: host(map[string]string{"ca.crt": strings.Repeat("x", 192<<10+1)}),
+			err: "ca.crt has more than 192 KiB: keep only the certificates of the authority that signed the certificate " +
 				"of the server",
 		},
-		"a CA that is none": {data: host(map[string]string{"ca": "secret"}), err: "ca contains no certificate in PEM form"},
+		"a CA that is none": {
+			data: host(map[string]string{"ca.crt": "secret"}), err: "ca.crt contains no certificate in PEM form",
+		},
 		"verify-ca without a CA": {
 			data: host(map[string]string{"sslmode": "verify-ca"}),
-			err: "sslmode verify-ca requires ca: set ca to the certificate of the authority that signed the certificate " +
-				"of the server, or set sslmode to verify-full",
+			err: "sslmode verify-ca requires ca.crt: set ca.crt to the certificate of the authority that signed the " +
+				"certificate of the server, or set sslmode to verify-full",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +209,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, data := range []map[string][]byte{
 			{"uri": []byte(uri + password)}, {"uri": []byte("postgresql://a:" + password + "@" + uri)},
-			{"host": []byte(uri), "username": []byte("a"), "password": []byte(password), "ca": []byte(uri)},
+			{"host": []byte(uri), "username": []byte("a"), "password": []byte(password), "ca.crt": []byte(uri)},
 		} {
 			s, err := credentials.Parse(data)
 			if err == nil && (s.Host == "" || s.Port == 0 || s.Username == "" ||
