@@ -1,6 +1,6 @@
-// Package certificates creates and renews a CA and a serving certificate, which one Secret has. A client that trusts the
-// CAs in the Secret accepts each serving certificate during a renewal, because a new CA signs nothing until clients had
-// time to read it, and a previous CA stays trusted for as long after its last certificate was replaced.
+// Package certificates creates and renews a CA and a serving certificate, which one Secret has. A client that trusts
+// the CAs in the Secret accepts each serving certificate during a renewal, because a new CA signs nothing until clients
+// had time to read it, and a previous CA stays trusted for as long after its last certificate was replaced.
 package certificates
 
 import (

@@ -2,6 +2,7 @@ package postgresql
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"regexp"
 )
@@ -12,8 +13,11 @@ type ServerSettings struct {
 	Revision string `json:"revision"`
 	// Problem says which settings the server has not got, and why. It has at most 1 KiB, on one line.
 	Problem string `json:"problem"`
-	// PendingRestart are the names of the parameters whose new value takes effect at the next start. There are at most 32.
+	// PendingRestart are the names of the parameters whose new value takes effect at the next start. There are at most
+	// 32.
 	PendingRestart []string `json:"pendingRestart"`
+	// Certificate is the certificate that the server presented, in DER form. It is nil without TLS.
+	Certificate []byte `json:"-"`
 }
 
 // maxPending limits ServerSettings.PendingRestart.
@@ -49,6 +53,9 @@ func (c *Connector) Settings(ctx context.Context, tenant string, as Settings) (s
 		return ServerSettings{}, fmt.Errorf("querying the settings: %w", err)
 	}
 	seen.Problem = open.hears.words(seen.Problem)
+	if encrypted, ok := open.conn.Conn().(*tls.Conn); ok {
+		seen.Certificate = encrypted.ConnectionState().PeerCertificates[0].Raw
+	}
 	return seen, nil
 }
 

@@ -20,6 +20,8 @@ type Settings struct {
 	Database           string
 	Mode               TLSMode
 	CA                 []byte // certificates in PEM form; empty means the certificates that the system trusts
+	// ServerName is the name that the certificate of the server must have with VerifyFull. It defaults to Host.
+	ServerName string
 }
 
 // Address returns HOST:PORT.

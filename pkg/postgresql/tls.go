@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -37,7 +38,7 @@ func (s Settings) verified() bool {
 
 // tls returns the TLS configuration, which is nil for Disable.
 func (s Settings) tls() (*tls.Config, error) {
-	config := &tls.Config{ServerName: s.Host, MinVersion: tls.VersionTLS12}
+	config := &tls.Config{ServerName: cmp.Or(s.ServerName, s.Host), MinVersion: tls.VersionTLS12}
 	if len(s.CA) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(s.CA) {

@@ -37,6 +37,7 @@ func EverythingOfDatabase() v1alpha1.DatabaseSpec {
 		Credentials: &v1alpha1.CredentialsSpec{
 			RotateEvery: &metav1.Duration{Duration: 720 * time.Hour}, GracePeriod: &metav1.Duration{Duration: 5 * time.Minute},
 		},
+		TLS:          v1alpha1.DatabaseTLS{Mode: v1alpha1.TLSRequired},
 		UpdatePolicy: v1alpha1.UpdateAutomatic, DeletionPolicy: v1alpha1.DeletionDelete, Metadata: everyMetadata(),
 		PodTemplate: &cnatv1.PodTemplate{
 			Metadata: cnatv1.PodTemplateMetadata{

@@ -114,6 +114,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.DatabaseStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseStorage"):
 		return &applyconfigurationwindlassv1alpha1.DatabaseStorageApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseTLS"):
+		return &applyconfigurationwindlassv1alpha1.DatabaseTLSApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("ExternalDatabase"):
 		return &applyconfigurationwindlassv1alpha1.ExternalDatabaseApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("ExternalDatabaseSpec"):

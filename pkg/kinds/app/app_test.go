@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
@@ -17,7 +18,9 @@ import (
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
+	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
+	"windlass.dev/windlass/pkg/postgresql"
 )
 
 func TestMain(m *testing.M) { controllertest.Main(m, Messages) }
@@ -202,8 +205,29 @@ func TestEnvTakesPrecedenceOverDatabase(t *testing.T) {
 		names = append(names, variable.Name+"="+variable.Value)
 	}
 	controllertest.Equal(t, "environment", []string{
-		"DATABASE_URL=", "PGHOST=", "PGPORT=", "PGDATABASE=", "PGPASSWORD=", "PGSSLMODE=", "PGUSER=me",
+		"DATABASE_URL=", "PGHOST=", "PGPORT=", "PGDATABASE=", "PGPASSWORD=", "PGSSLMODE=", "PGSSLROOTCERT=",
+		"PGUSER=me",
 	}, names)
+}
+
+func TestDatabaseVerifiedByMountedCA(t *testing.T) {
+	template, err := desiredTemplate(example(withDatabase))
+	controllertest.ErrorContains(t, "", err)
+	container := containerIn(template)
+	paths := map[string]bool{}
+	for _, mount := range container.VolumeMounts {
+		for _, v := range template.Spec.Volumes {
+			if v.Name == mount.Name && v.Secret != nil && v.Secret.SecretName == "db-credentials" {
+				controllertest.Equal(t, "items", []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}, v.Secret.Items)
+				controllertest.Equal(t, "optional, for a server of a public CA", true, ptr.Deref(v.Secret.Optional, false))
+				paths[mount.MountPath+"/ca.crt"] = true
+			}
+		}
+	}
+	secret := credentials.Secret(metav1.ObjectMeta{}, postgresql.Settings{CA: []byte("a CA")})
+	if path := string(secret.Data["sslrootcert"]); !paths[path] {
+		t.Errorf("the Secret names the file %s, and the Pods have %v", path, paths)
+	}
 }
 
 func TestURL(t *testing.T) {

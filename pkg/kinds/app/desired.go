@@ -108,6 +108,9 @@ func desiredPod(app *v1alpha1.App) corev1.PodSpec {
 	if hasConfig(app) {
 		mountConfig(app, &pod, &container)
 	}
+	if app.Spec.DatabaseRef != nil {
+		mountRootCert(app, &pod, &container)
+	}
 	mountVolumes(app, &pod, &container)
 	pod.Containers = []corev1.Container{container}
 	return pod
@@ -124,12 +127,32 @@ func environment(app *v1alpha1.App) []corev1.EnvVar {
 		if slices.ContainsFunc(app.Spec.Env, func(e corev1.EnvVar) bool { return e.Name == variable.Name }) {
 			continue
 		}
-		env = append(env,
-			corev1.EnvVar{Name: variable.Name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-				LocalObjectReference: corev1.LocalObjectReference{Name: connectionSecret(app)}, Key: variable.Key,
-			}}})
+		from := &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: connectionSecret(app)}, Key: variable.Key,
+		}
+		if variable.Optional {
+			from.Optional = ptr.To(true)
+		}
+		env = append(env, corev1.EnvVar{Name: variable.Name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: from}})
 	}
 	return append(env, app.Spec.Env...)
+}
+
+// rootCertVolume has the CA of the App's database.
+const rootCertVolume = "app-database"
+
+// mountRootCert mounts the CA in the connection Secret at credentials.RootCertPath. A connection Secret without a CA is
+// mounted as an empty directory.
+func mountRootCert(app *v1alpha1.App, pod *corev1.PodSpec, container *corev1.Container) {
+	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
+		Name: rootCertVolume, MountPath: credentials.RootCertDir, ReadOnly: true,
+	})
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: rootCertVolume, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{
+			SecretName: connectionSecret(app), Optional: ptr.To(true),
+			Items: []corev1.KeyToPath{{Key: credentials.KeyCA, Path: credentials.KeyCA}},
+		},
+	}})
 }
 
 // connectionSecret returns the name of the connection Secret of the App's database.
@@ -146,8 +169,8 @@ func desiredDisruptionBudget(app *v1alpha1.App, selector map[string]string) *pol
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: ptr.To(intstr.FromInt32(1)),
 			Selector:       &metav1.LabelSelector{MatchLabels: selector},
-			// A Pod that is not ready serves no requests and may be evicted. The Pods of an App that crashes therefore block no
-			// drain.
+			// A Pod that is not ready serves no requests and may be evicted. The Pods of an App that crashes therefore block
+			// no drain.
 			UnhealthyPodEvictionPolicy: ptr.To(policyv1.AlwaysAllow),
 		},
 	}

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/certificates"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
@@ -74,8 +75,8 @@ func find(places map[string]string, passwords []string) map[string][]string {
 }
 
 // placesOf returns what the Pod leaves after its container has ended: what its processes show, its log, and the files
-// of its volumes. It leaves out the mounted Secret, and the passwords in the script's copy of the Secret, which is in
-// memory.
+// of its volumes. It leaves out the mounted Secret, and the passwords and the key in the script's copy of the Secret,
+// which is in memory.
 func placesOf(t *testing.T, s *liveServer) map[string]string {
 	t.Helper()
 	places := map[string]string{
@@ -86,7 +87,7 @@ func placesOf(t *testing.T, s *liveServer) map[string]string {
 	for _, volume := range []string{dataVolume, runVolume, sharedVolume} {
 		err := filepath.WalkDir(s.pod.Path(volume), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() || filepath.Dir(path) == secret &&
-				strings.HasSuffix(path, passwordSuffix) {
+				(strings.HasSuffix(path, passwordSuffix) || filepath.Base(path) == corev1.TLSPrivateKeyKey) {
 				return err
 			}
 			text, err := os.ReadFile(path)
@@ -273,6 +274,13 @@ func TestPasswordsAppearOnlyInSecrets(t *testing.T) {
 	c.untilLogged(t, "Restarting PostgreSQL")
 	c.untilAccepted(t)
 
+	for _, secret := range []*corev1.Secret{c.fixture.settings(), c.certificate()} {
+		for _, key := range []string{corev1.TLSPrivateKeyKey, certificates.KeyAuthority} {
+			if lines := strings.Split(string(secret.Data[key]), "\n"); len(lines) > 2 {
+				c.passwords = append(c.passwords, lines[2]) // the first line of a key begins like that of other keys
+			}
+		}
+	}
 	c.running.Stop(t)
 	places := placesOf(t, c.liveServer)
 	maps.Copy(places, c.placesOfOperator(t))
@@ -318,6 +326,7 @@ func TestSearchFindsPasswords(t *testing.T) {
 	t.Parallel()
 	const password = "canary-for-the-search-62f0"
 	s := &liveServer{db: example(logEverything), pod: postgres.NewPod(t)}
+	s.issue(t)
 	s.pod.Record(t)
 	s.setPassword(password)
 	s.mount(t)

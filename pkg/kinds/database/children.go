@@ -16,6 +16,8 @@ import (
 
 // Names of children that other children need.
 const (
+	nameCertificate = "Secret" + certificateSuffix
+	nameEncryption  = "encryption"
 	nameConnection  = "Secret" + credentials.Suffix
 	nameRotation    = "rotation"
 	nameSettings    = "Secret" + settingsSuffix
@@ -26,10 +28,17 @@ const (
 // declareChildren declares the children of a Database, in the order in which they are applied. The claim comes after
 // the Secrets, because the volume outlives the Database and must not be created for a server that cannot start.
 func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
+	r.certificate = &children.Declaration[*scope, *corev1.Secret]{
+		Resource: c.Secrets(),
+		Suffix:   certificateSuffix,
+		When:     func(p *scope) bool { return issuesCertificate(p.db) },
+		Desired:  func(p *scope) *corev1.Secret { return desiredCertificate(p.db, p.issued) },
+	}
 	r.connection = &children.Declaration[*scope, *corev1.Secret]{
 		Resource: c.Secrets(),
 		Suffix:   credentials.Suffix,
-		Desired:  func(p *scope) *corev1.Secret { return newSecret(p.db) }, // with a new password
+		Needs:    []string{nameEncryption},
+		Desired:  func(p *scope) *corev1.Secret { return newSecret(p.db, p.encryption) }, // with a new password
 		Keep: func(p *scope, desired, live *corev1.Secret) { // an existing Secret keeps its password
 			credentials.Keep(p.db.Spec.Owner, r.clock.Now())(desired, live)
 		},
@@ -39,7 +48,7 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 		Resource: c.Secrets(),
 		Suffix:   settingsSuffix,
 		Needs:    []string{nameRotation},
-		Desired:  func(p *scope) *corev1.Secret { return desiredSettings(p.db, p.logins, r.clock.Now()) },
+		Desired:  func(p *scope) *corev1.Secret { return desiredSettings(p.db, p.encryption, p.logins, r.clock.Now()) },
 		Keep:     func(_ *scope, desired, live *corev1.Secret) { keepRevision(desired, live) },
 		Applied:  r.settingsApplied,
 	}
@@ -70,6 +79,8 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 		Yielded: [][]string{pods.RestartedAt},
 	}
 	return []children.Child[*scope]{
+		wrapped[*corev1.Secret]{r.certificate, r.applyCertificate},
+		children.Step[*scope]{Name: nameEncryption, Needs: []string{nameCertificate}, Apply: r.encrypt},
 		r.connection,
 		children.Step[*scope]{Name: nameRotation, Needs: []string{nameConnection}, Apply: r.rotate},
 		r.settings,

@@ -66,7 +66,7 @@ func TestPassword(t *testing.T) {
 			} else {
 				controllertest.Equal(t, "password", cmp.Or(c.password, before), after)
 			}
-			controllertest.Equal(t, "data", desiredSecret(f.Object(), login{
+			controllertest.Equal(t, "data", desiredSecret(f.Object(), f.encryption(), login{
 				name: f.Object().Spec.Owner, password: after,
 			}, credentials.Record{}).Data, f.secret().Data)
 			controllertest.Equal(t, "password in the settings", after, string(f.settings().Data[keyOwner+passwordSuffix]))

@@ -30,7 +30,7 @@ func TestReconcileCreatesChildrenOfDatabase(t *testing.T) {
 	controllertest.ErrorContains(t, "", r.Err)
 	controllertest.Equal(t, "writes", []string{
 		patchDatabase, // the finalizer is added first
-		createSecret, createSettings, createService, createClaim, createStatefulSet, updateStatus,
+		createCertificate, createSecret, createSettings, createService, createClaim, createStatefulSet, updateStatus,
 	}, r.Writes)
 	status := f.Object().Status
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseDeploying, status.Phase)
@@ -157,7 +157,9 @@ func requesting(size string) func(*corev1.PersistentVolumeClaim) {
 }
 
 func TestNewDatabaseReusesVolumeOfSameName(t *testing.T) {
-	created := []string{createSecret, createSettings, createService, patchClaim, createStatefulSet, updateStatus}
+	created := []string{
+		createCertificate, createSecret, createSettings, createService, patchClaim, createStatefulSet, updateStatus,
+	}
 	for name, c := range map[string]struct {
 		claim  *corev1.PersistentVolumeClaim
 		writes []string
@@ -175,7 +177,7 @@ func TestNewDatabaseReusesVolumeOfSameName(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop", UID: "theirs", ResourceVersion: "1"},
 			},
 			writes: []string{
-				createSecret, createSettings, createService, createClaim, updateStatus,
+				createCertificate, createSecret, createSettings, createService, createClaim, updateStatus,
 			}, reason: "NameConflict", err: "already exists",
 		},
 	} {
@@ -377,7 +379,7 @@ func TestControllerReconcilesOnEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	controllertest.Equal(t, "name", "database", c.Name())
-	controllertest.Run(t, c, 2, f.Owned, f.Kinds)
+	controllertest.Run(t, c, 2, f.Owned, f.Kinds, f.Others)
 	f.awaitReason("Starting")
 	controllertest.Equal(t, "phase", v1alpha1.DatabaseDeploying, f.Object().Status.Phase)
 	f.changeStatefulSet(func(s *appsv1.StatefulSet) { s.Status.ObservedGeneration = s.Generation })

@@ -20,6 +20,7 @@ import (
 )
 
 const (
+	createCertificate = "create secrets default/shop-certificate"
 	createSecret      = "create secrets default/shop-credentials"
 	createSettings    = "create secrets default/shop-settings"
 	createService     = "create services default/shop"
@@ -128,6 +129,14 @@ func (f fixture) start() {
 func (f fixture) secret() *corev1.Secret {
 	return kindtest.Get[*corev1.Secret](f.Cluster, "default", "shop-credentials")
 }
+
+// certificate returns the stored Secret with the CA and the certificate, or nil.
+func (f fixture) certificate() *corev1.Secret {
+	return kindtest.Get[*corev1.Secret](f.Cluster, "default", "shop-certificate")
+}
+
+// encryption returns the encryption in the stored Secret.
+func (f fixture) encryption() encryption { return encryptionOf(f.certificate().Data) }
 
 func (f fixture) changeSecret(change func(*corev1.Secret)) {
 	kindtest.Change(f.Cluster, "default", "shop-credentials", change)

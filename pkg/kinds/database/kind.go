@@ -1,5 +1,5 @@
-// Package database reconciles Databases: it runs PostgreSQL with two Secrets, a Service, a PersistentVolumeClaim and a
-// StatefulSet. The script server.sh in the Pod applies the settings Secret to PostgreSQL, also while PostgreSQL runs.
+// Package database reconciles Databases: it runs PostgreSQL with three Secrets, a Service, a PersistentVolumeClaim and
+// a StatefulSet. The script server.sh in the Pod applies the settings Secret to PostgreSQL, also while PostgreSQL runs.
 // The operator generates a password only for a rotation, or if the connection Secret has none. The
 // PersistentVolumeClaim stays when the Database is deleted, unless deletionPolicy is Delete.
 package database
@@ -33,8 +33,8 @@ const (
 type Connector interface {
 	// Settings logs in to a server with the host, the role and the password in as, and returns the settings that the
 	// server has applied. namespace is the namespace of the Database. Settings changes nothing on the server, and returns
-	// when ctx ends. An error has a class of package postgresql: LoginRejected if the server does not accept the role with
-	// this password, and Silent if it does not respond. Several goroutines may call Settings at the same time.
+	// when ctx ends. An error has a class of package postgresql: LoginRejected if the server does not accept the role
+	// with this password, and Silent if it does not respond. Several goroutines may call Settings at the same time.
 	Settings(ctx context.Context, namespace string, as postgresql.Settings) (postgresql.ServerSettings, error)
 }
 
@@ -78,6 +78,11 @@ func declare(
 	if err != nil {
 		return kind, err
 	}
+	own := c.Kinds.Windlass().V1alpha1().Databases()
+	secrets, err := newCertificateSecrets(c, own.Informer(), r.Clock)
+	if err != nil {
+		return kind, err
+	}
 	users := o.Users
 	if users == nil {
 		users = func(*corev1.Secret) []string { return nil }
@@ -89,13 +94,12 @@ func declare(
 		pods:       c.Kube.CoreV1(),
 		rejections: controller.NewRejections[string](r.Clock),
 		absences:   utilcache.NewExpiringWithClock(r.Clock),
-		connector:  o.Connector,
-		users:      users,
-		events:     r.Events,
-		image:      cmp.Or(o.Image, DefaultImage),
-		clock:      r.Clock,
+		connector:  o.Connector, certificates: secrets,
+		users:  users,
+		events: r.Events,
+		image:  cmp.Or(o.Image, DefaultImage),
+		clock:  r.Clock,
 	}
-	own := c.Kinds.Windlass().V1alpha1().Databases()
 	return children.Kind[*v1alpha1.Database, *scope]{
 		Kind: controller.Kind[*v1alpha1.Database]{
 			GroupVersionKind: groupVersionKind,
@@ -104,7 +108,8 @@ func declare(
 			Client:           controller.ClientOf[*v1alpha1.Database](c.Windlass.WindlassV1alpha1().Databases),
 			Finalizer:        controller.Finalizer[*v1alpha1.Database]{Name: finalizerName, Finalize: reconciler.Finalize},
 			Resync:           resync,
-			References:       []controller.Reference{{Informer: watched.Informer(), Referrers: runners}},
+			References: append(secrets.References(),
+				controller.Reference{Informer: watched.Informer(), Referrers: runners}),
 		},
 		Scope:    newScope,
 		Prepare:  reconciler.prepare,

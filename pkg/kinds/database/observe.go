@@ -83,6 +83,9 @@ func (r *reconciler) observe(ctx context.Context, p *scope) error {
 	status.Server, status.PendingRestart = nil, fields
 	seen, err := r.lookAt(ctx, p)
 	if err == nil {
+		if seen.Problem == "" && seen.Certificate != nil && !p.encryption.isServed(seen.Certificate) {
+			seen.Problem = messageCertificateNotLoaded.With()
+		}
 		status.PendingRestart = append(fields, seen.PendingRestart...)
 		if seen.Revision == revisionOf(p.settings) {
 			status.Server = &v1alpha1.DatabaseServerStatus{Revision: seen.Revision, StartTime: started, Problem: seen.Problem}
@@ -129,10 +132,10 @@ func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.Serv
 		return seen, postgresql.NewError(postgresql.Silent, "the Pod has no address")
 	}
 	with := func(as login) (postgresql.ServerSettings, error) {
-		return r.connector.Settings(ctx, p.db.Namespace, postgresql.Settings{
+		return r.connector.Settings(ctx, p.db.Namespace, p.encryption.settings(postgresql.Settings{
 			Host: p.pod.Status.PodIP, Port: port, Username: as.name, Password: as.password,
-			Database: p.db.Spec.DatabaseName, Mode: postgresql.Disable,
-		})
+			Database: p.db.Spec.DatabaseName, ServerName: hostOf(p.db),
+		}))
 	}
 	if p.logins.other.state == loginPassword {
 		seen, err = with(p.logins.other)
@@ -156,7 +159,9 @@ func (r *reconciler) lookAt(ctx context.Context, p *scope) (seen postgresql.Serv
 func settling(p *scope, seen postgresql.ServerSettings, err error, now time.Time) (time.Duration, error) {
 	class := postgresql.ClassOf(err)
 	changed := changedAt(p.settings, now)
-	unknown, late := err != nil && class != postgresql.LoginRejected, !now.Before(changed.Add(settleTime))
+	// A server that has not applied the settings yet can have a previous password, certificate or mode of TLS.
+	previous := class == postgresql.LoginRejected || class == postgresql.Untrusted
+	unknown, late := err != nil && !previous, !now.Before(changed.Add(settleTime))
 	switch {
 	case err == nil && seen.Revision == revisionOf(p.settings):
 		return 0, nil

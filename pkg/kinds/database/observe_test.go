@@ -40,7 +40,7 @@ func (s *fakeServer) Settings(
 	}
 	want := postgresql.Settings{
 		Host: "10.0.0.7", Port: 5432, Username: wanted.name, Password: wanted.password, Database: "app",
-		Mode: postgresql.Disable,
+		Mode: postgresql.VerifyFull, CA: s.f.encryption().authorities, ServerName: "shop.default.svc",
 	}
 	controllertest.Equal(s.f.T, "settings of the login to a server in "+namespace, want, as)
 	if s.rejectsNext && wanted == of.other {
@@ -123,6 +123,12 @@ func TestChangedSettingsAreApplied(t *testing.T) {
 		},
 		"a server that does not know the password yet": {
 			server: fakeServer{err: postgresql.NewError(postgresql.LoginRejected, "no")}, writes: []string{
+				patchSettings, patchPod, updateStatus,
+			},
+			reason: "Available", progress: "ApplyingSettings", again: lookAgain,
+		},
+		"a server that still has its previous mode of TLS": {
+			server: fakeServer{err: postgresql.NewError(postgresql.Untrusted, "no TLS")}, writes: []string{
 				patchSettings, patchPod, updateStatus,
 			},
 			reason: "Available", progress: "ApplyingSettings", again: lookAgain,

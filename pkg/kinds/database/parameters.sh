@@ -38,13 +38,20 @@ choose_parameters() {
   fi
 }
 
-# configure writes the configuration file, which the server reads at its next start or reload. The configuration file
-# includes postgresql.conf, which configure does not change.
+# configure writes the configuration files, which the server reads at its next start or reload. windlass.conf includes
+# postgresql.conf, which configure does not change. With a certificate in the settings, the server accepts only
+# connections with TLS over the network.
 configure() {
+  hosts=host tls='ssl = off'
+  if [ -e "$copy/tls.crt" ]; then
+    hosts=hostssl tls=$(printf "ssl = on\nssl_cert_file = '%s'\nssl_key_file = '%s'" "$copy/tls.crt" "$copy/tls.key")
+  fi
+  printf 'local all all trust\n%s all all all scram-sha-256\n' "$hosts" >"$PGDATA/pg_hba.conf.new" &&
+    mv "$PGDATA/pg_hba.conf.new" "$PGDATA/pg_hba.conf" || return 1
   said=$(printf '%s' "$problem" | tr -d '\000-\037\177' | cut -c 1-1000 | sed "s/[\\\\']/&&/g")
   echo "include 'postgresql.conf'" >"$PGDATA/windlass.conf.new" &&
     sed -e "s/[\\\\']/&&/g" -e "s/=/ = '/" -e "s/\$/'/" "$STATE/parameters" >>"$PGDATA/windlass.conf.new" &&
-    printf "windlass.revision = '%s'\nwindlass.problem = '%s'\n" "$revision" "$said" >>"$PGDATA/windlass.conf.new" &&
+    printf "%s\nwindlass.revision = '%s'\nwindlass.problem = '%s'\n" "$tls" "$revision" "$said" >>"$PGDATA/windlass.conf.new" &&
     mv "$PGDATA/windlass.conf.new" "$PGDATA/windlass.conf"
 }
 

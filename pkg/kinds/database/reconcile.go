@@ -16,6 +16,7 @@ import (
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/certificates"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
@@ -36,10 +37,12 @@ const (
 
 // reconciler has the caches, the clients and the options that the steps of a reconcile need.
 type reconciler struct {
-	// connection and settings declare the two Secrets.
-	connection, settings *children.Declaration[*scope, *corev1.Secret]
-	claim                *children.Declaration[*scope, *corev1.PersistentVolumeClaim]
-	statefulSet          *children.Declaration[*scope, *appsv1.StatefulSet]
+	// certificate, connection and settings declare the Secrets.
+	certificate, connection, settings *children.Declaration[*scope, *corev1.Secret]
+	// certificates reads the Secrets that spec.tls names.
+	certificates *certificateSecrets
+	claim        *children.Declaration[*scope, *corev1.PersistentVolumeClaim]
+	statefulSet  *children.Declaration[*scope, *appsv1.StatefulSet]
 
 	// pod reads a Pod from the cache, which podStore fills.
 	pod      func(namespace, name string) (*corev1.Pod, error)
@@ -64,11 +67,17 @@ type reconciler struct {
 // scope holds the state that the steps of one reconcile share.
 type scope struct {
 	children.Owner
-	db         *v1alpha1.Database
-	secret     *corev1.Secret // the connection Secret
-	settings   *corev1.Secret // the settings Secret
-	claim      *corev1.PersistentVolumeClaim
-	cannotGrow error // why the claim cannot grow, or nil; the steps continue in both cases
+	db *v1alpha1.Database
+	// encryption is what the server and its clients need for TLS.
+	encryption encryption
+	// issued is the content of the Secret with the certificate that the operator has issued.
+	issued certificates.Content
+	// cannotEncrypt says why the server keeps its previous certificate, or is nil. The steps continue in both cases.
+	cannotEncrypt error
+	secret        *corev1.Secret // the connection Secret
+	settings      *corev1.Secret // the settings Secret
+	claim         *corev1.PersistentVolumeClaim
+	cannotGrow    error // why the claim cannot grow, or nil; the steps continue in both cases
 	// template is the Pod template to apply: the desired template, the previous one if the desired template is invalid or
 	// rejected, or nil to leave the StatefulSet as it is.
 	template *corev1.PodTemplateSpec
@@ -112,7 +121,7 @@ func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 func (p *scope) problems(again time.Duration) error {
 	retry := pods.Earliest(again, cmp.Or(p.retryChange, problemRetry))
 	var all []error
-	for _, problem := range []error{p.cannotChange, p.cannotGrow, settingsProblem(p.db)} {
+	for _, problem := range []error{p.cannotEncrypt, p.cannotChange, p.cannotGrow, settingsProblem(p.db)} {
 		switch {
 		case isRejected(problem): // which a policy may have caused that is about to change
 			all = append(all, controller.Unstalled(controller.Stalled(problem, retry)))

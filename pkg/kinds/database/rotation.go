@@ -72,7 +72,7 @@ func (r *reconciler) move(ctx context.Context, p *scope) error {
 		of.WaitingFor = p.obstacle(of.WaitingFor)
 		return nil
 	}
-	desired := func(record credentials.Record) *corev1.Secret { return desiredSecret(p.db, next, record) }
+	desired := func(record credentials.Record) *corev1.Secret { return desiredSecret(p.db, p.encryption, next, record) }
 	if err := of.Store(ctx, p.Owner, *r.connection.Type(), p.secret, r.clock.Now(), desired); err != nil {
 		return err
 	}

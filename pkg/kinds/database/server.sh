@@ -16,6 +16,8 @@
 #     alternate1        role that is a member of the owner and acts as the owner; alternate1.login is like owner.login
 #     alternate2        another such role
 #     parameters        parameters of the server, a line NAME=VALUE for each
+#     tls.crt           certificate of the server, and of its issuers; without this file, the server has no TLS
+#     tls.key           key of the certificate
 #     updatePolicy      Automatic, or Manual: do not restart the server for a parameter
 #   STATE             directory, in memory, for a copy of the settings
 #   TERMINATION_LOG   file for the message that the operator shows if this script fails
@@ -206,7 +208,6 @@ exec 9>"$(dirname "$PGDATA")/lock"
 held=$(cat "$PGDATA/PG_VERSION")
 [ "$held" = "$major" ] || fail "The volume has data of PostgreSQL $held, which PostgreSQL $major of this image cannot read. Give the Database an image of version $held."
 chmod 0700 "$PGDATA" # because of fsGroup, the kubelet makes the directory group-writable when it mounts the volume
-printf 'local all all trust\nhost all all all scram-sha-256\n' >"$PGDATA/pg_hba.conf"
 
 rm -f "$failed" # each container tries these parameters once
 tried=0

@@ -4,6 +4,8 @@ package database
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"os"
@@ -17,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/certificates"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/test/framework"
 	"windlass.dev/windlass/test/postgres"
@@ -25,6 +28,7 @@ import (
 // liveServer is the container of a Database, which runs on this machine.
 type liveServer struct {
 	db       *v1alpha1.Database
+	issued   certificates.Content
 	secret   *corev1.Secret // the connection Secret
 	logins   logins
 	settings *corev1.Secret
@@ -35,6 +39,7 @@ type liveServer struct {
 func newLiveServer(t *testing.T, changes ...func(*v1alpha1.Database)) *liveServer {
 	t.Helper()
 	s := &liveServer{db: example(changes...), pod: postgres.NewPod(t)}
+	s.issue(t)
 	s.setPassword("canary-of-the-first-password")
 	s.mount(t)
 	s.launch(t)
@@ -42,17 +47,36 @@ func newLiveServer(t *testing.T, changes ...func(*v1alpha1.Database)) *liveServe
 	return s
 }
 
+// issue issues a certificate with a new key.
+func (s *liveServer) issue(t *testing.T) {
+	t.Helper()
+	s.issued.Serving = nil
+	var err error
+	s.issued, err = s.issued.Renew(certificates.Options{Name: "database", Hosts: hostsOf(s.db)}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// encryption returns what the server and its clients need for TLS.
+func (s *liveServer) encryption() encryption {
+	if !hasTLS(s.db) {
+		return encryption{}
+	}
+	return encryptionOf(s.issued.Data())
+}
+
 // setPassword gives the owner a password, without a rotation.
 func (s *liveServer) setPassword(password string) {
 	current := login{s.db.Spec.Owner, loginPassword, password}
-	s.secret = desiredSecret(s.db, current, credentials.Record{})
+	s.secret = desiredSecret(s.db, s.encryption(), current, credentials.Record{})
 	s.logins = logins{current, login{name: credentials.Next(current.name, current.name), state: loginNone}}
 }
 
 // mount writes the settings of the Database to the volume, as the operator and the kubelet do.
 func (s *liveServer) mount(t *testing.T) {
 	t.Helper()
-	next := desiredSettings(s.db, s.logins, time.Now())
+	next := desiredSettings(s.db, s.encryption(), s.logins, time.Now())
 	if s.settings != nil {
 		keepRevision(next, s.settings)
 	}
@@ -106,11 +130,15 @@ func (s *liveServer) awaitSettings(t *testing.T) {
 	s.wants(t, "select current_setting('windlass.revision')", revisionOf(s.settings))
 }
 
-// connect logs in through TCP.
+// connect logs in through TCP. It verifies the server if the connection Secret has a CA.
 func (s *liveServer) connect(ctx context.Context, username, password, database string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig("host=127.0.0.1 sslmode=disable port=" + s.pod.Port)
 	if err != nil {
 		return nil, err
+	}
+	if authorities := s.secret.Data[credentials.KeyCA]; len(authorities) > 0 {
+		config.TLSConfig = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: hostOf(s.db)}
+		config.TLSConfig.RootCAs.AppendCertsFromPEM(authorities)
 	}
 	config.User, config.Password, config.Database = username, password, database
 	return pgx.ConnectConfig(ctx, config)
@@ -317,7 +345,7 @@ func TestClientsCanUseTableThatWasCreatedByHand(t *testing.T) {
 	owner := s.logins.current.name
 	next := login{credentials.Next(owner, owner), loginPassword, "canary-of-the-second-password"}
 	s.logins = logins{next, login{name: owner, state: loginNone}}
-	s.secret = desiredSecret(s.db, next, credentials.Record{})
+	s.secret = desiredSecret(s.db, s.encryption(), next, credentials.Record{})
 	s.mount(t)
 	s.awaitSettings(t)
 	byHand("CREATE TABLE after_rotation (n int)")

@@ -14,7 +14,7 @@ import (
 	"windlass.dev/windlass/pkg/controller/children"
 )
 
-// Keys of the settings Secret, which the Pod mounts: see server.sh.
+// Keys of the settings Secret, which the Pod mounts: see server.sh. With TLS, the Secret also has tls.crt and tls.key.
 const (
 	keyRevision     = "revision"
 	keyDatabase     = "database"
@@ -37,7 +37,7 @@ func settingsName(db *v1alpha1.Database) string { return db.Name + settingsSuffi
 
 // desiredSettings returns the settings Secret, which the script in the Pod applies to the server. An existing Secret
 // with the same settings keeps its revision and its time: see keepRevision.
-func desiredSettings(db *v1alpha1.Database, of logins, now time.Time) *corev1.Secret {
+func desiredSettings(db *v1alpha1.Database, e encryption, of logins, now time.Time) *corev1.Secret {
 	meta := metaOf(db)
 	meta.Annotations = map[string]string{changedAnnotation: now.UTC().Format(time.RFC3339)}
 	s := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{
@@ -49,6 +49,9 @@ func desiredSettings(db *v1alpha1.Database, of logins, now time.Time) *corev1.Se
 		keyUpdatePolicy: []byte(updatePolicyOf(db)),
 	}}
 	of.setIn(s, db.Spec.Owner)
+	if len(e.certificate) > 0 {
+		s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey] = e.certificate, e.key
+	}
 	return s
 }
 

@@ -294,7 +294,9 @@ func TestDesiredSecretContainsConnectionSettings(t *testing.T) {
 	controllertest.Equal(t, "data", map[string]string{
 		"username": "orders", "password": "secret", "host": "db.example.com", "port": "6432", "dbname": "orders",
 		"sslmode": "verify-full", "ca.crt": "certificate",
-		"uri":    "postgresql://orders:secret@db.example.com:6432/orders?sslmode=verify-full",
+		"sslrootcert": "/etc/windlass/database/ca.crt",
+		"uri": "postgresql://orders:secret@db.example.com:6432/orders?sslmode=verify-full" +
+			"&sslrootcert=%2Fetc%2Fwindlass%2Fdatabase%2Fca.crt",
 		"pgpass": "db.example.com:6432:orders:orders:secret\n",
 	}, text(s.Data))
 	for key, value := range s.Labels {

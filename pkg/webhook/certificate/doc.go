@@ -8,9 +8,9 @@
 // if another replica has written first. A replica serves with a certificate once the caBundle of the
 // CustomResourceDefinition has its CA.
 //
-// A new CA is added to the caBundle an hour before it signs, and the old CA stays there for an hour after the certificate
-// that it signed has been replaced. Therefore, a renewal makes no conversion fail. If the Secret is lost, a new CA signs
-// at once, and conversions can fail until the API servers have read the new caBundle.
+// A new CA is added to the caBundle an hour before it signs, and the old CA stays there for an hour after the
+// certificate that it signed has been replaced. Therefore, a renewal makes no conversion fail. If the Secret is lost, a
+// new CA signs at once, and conversions can fail until the API servers have read the new caBundle.
 //
 // If a cluster has several installations, one of them serves the webhook, and the others do not change the
 // CustomResourceDefinition: see owner.go.

@@ -63,8 +63,8 @@ type DatabaseSpec struct {
 	// +required
 	Storage DatabaseStorage `json:"storage"`
 
-	// databaseName is the name of the database. It has at most 63 bytes. If it is changed, the operator creates a database
-	// with the new name, and does not change the previous database. Defaults to app.
+	// databaseName is the name of the database. It has at most 63 bytes. If it is changed, the operator creates a
+	// database with the new name, and does not change the previous database. Defaults to app.
 	//
 	// +optional
 	// +kubebuilder:default=app
@@ -125,6 +125,12 @@ type DatabaseSpec struct {
 	//
 	// +optional
 	Credentials *CredentialsSpec `json:"credentials,omitempty"`
+
+	// tls specifies how connections to the server are encrypted. By default, the server rejects connections without TLS,
+	// and the connection Secret has the CA with which clients verify the server. Apps do so without further settings.
+	//
+	// +optional
+	TLS DatabaseTLS `json:"tls,omitempty,omitzero"`
 
 	// podTemplate is merged into the Pod template that the operator generates, for example for tolerations or another
 	// container. The container of PostgreSQL is named postgresql. A change restarts PostgreSQL.

@@ -68,9 +68,10 @@ type ExternalDatabaseSpec struct {
 	// +optional
 	Metadata ChildMetadata `json:"metadata,omitempty,omitzero"`
 
-	// deletionPolicy specifies what happens to the role and the database when the ExternalDatabase is deleted. Retain (the
-	// default) keeps both, and the operator does not connect to the server. Delete deletes both, and the ExternalDatabase
-	// stays until both are deleted. The field can still be changed while the ExternalDatabase is being deleted.
+	// deletionPolicy specifies what happens to the role and the database when the ExternalDatabase is deleted. Retain
+	// (the default) keeps both, and the operator does not connect to the server. Delete deletes both, and the
+	// ExternalDatabase stays until both are deleted. The field can still be changed while the ExternalDatabase is being
+	// deleted.
 	//
 	// +optional
 	// +kubebuilder:default=Retain
@@ -115,8 +116,8 @@ type ExternalDatabaseStatus struct {
 	ExternalID string `json:"externalID,omitempty"`
 
 	// serverDatabase is the name of the Database in the same namespace whose server has the role and the database. It is
-	// empty if the server does not belong to such a Database. If the Database and its volume are deleted, the role and the
-	// database are deleted with the volume.
+	// empty if the server does not belong to such a Database. If the Database and its volume are deleted, the role and
+	// the database are deleted with the volume.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253

@@ -25,18 +25,32 @@ const (
 	KeyDatabase = "dbname"
 	KeyTLSMode  = "sslmode" // one of libpq's values
 	KeyCA       = "ca.crt"  // in PEM form; absent if none is known
+	// KeyRootCert has RootCertPath if the Secret has a CA.
+	KeyRootCert = "sslrootcert"
 	KeyURI      = "uri"
 	KeyPgpass   = "pgpass"
 )
 
 // keys are all keys of a connection Secret.
-var keys = append([]string{KeyCA, KeyURI, KeyPgpass}, connectionKeys...)
+var keys = append([]string{KeyCA, KeyRootCert, KeyURI, KeyPgpass}, connectionKeys...)
 
-// Variables are the environment variables that clients read, each with the key of its value. DATABASE_URL
-// is a convention; libpq documents the others (https://www.postgresql.org/docs/current/libpq-envars.html).
-var Variables = []struct{ Name, Key string }{
-	{"DATABASE_URL", KeyURI}, {"PGHOST", KeyHost}, {"PGPORT", KeyPort}, {"PGDATABASE", KeyDatabase},
-	{"PGUSER", KeyUsername}, {"PGPASSWORD", KeyPassword}, {"PGSSLMODE", KeyTLSMode},
+// RootCertDir is the directory in which clients must mount KeyCA of a connection Secret. RootCertPath is the path of
+// this file, which uri has as well: node-postgres reads no environment variable with the path.
+const (
+	RootCertDir  = "/etc/windlass/database"
+	RootCertPath = RootCertDir + "/" + KeyCA
+)
+
+// Variables are the environment variables that clients read, each with the key of its value. DATABASE_URL is a
+// convention; libpq documents the others (https://www.postgresql.org/docs/current/libpq-envars.html). A connection
+// Secret without a CA lacks the key of an Optional variable.
+var Variables = []struct {
+	Name, Key string
+	Optional  bool
+}{
+	{Name: "DATABASE_URL", Key: KeyURI}, {Name: "PGHOST", Key: KeyHost}, {Name: "PGPORT", Key: KeyPort},
+	{Name: "PGDATABASE", Key: KeyDatabase}, {Name: "PGUSER", Key: KeyUsername}, {Name: "PGPASSWORD", Key: KeyPassword},
+	{Name: "PGSSLMODE", Key: KeyTLSMode}, {Name: "PGSSLROOTCERT", Key: KeyRootCert, Optional: true},
 }
 
 // Suffix follows the name of the Database or ExternalDatabase in the name of its connection Secret.
@@ -63,7 +77,7 @@ func Secret(meta metav1.ObjectMeta, c postgresql.Settings) *corev1.Secret {
 		KeyDatabase: []byte(c.Database), KeyTLSMode: []byte(c.Mode),
 	}}
 	if len(c.CA) > 0 {
-		s.Data[KeyCA] = c.CA
+		s.Data[KeyCA], s.Data[KeyRootCert] = c.CA, []byte(RootCertPath)
 	}
 	setPassword(s, c.Password)
 	return s
@@ -73,9 +87,13 @@ func Secret(meta metav1.ObjectMeta, c postgresql.Settings) *corev1.Secret {
 func setPassword(s *corev1.Secret, password string) {
 	get := func(key string) string { return string(s.Data[key]) }
 	s.Data[KeyPassword] = []byte(password)
+	parameters := url.Values{KeyTLSMode: {get(KeyTLSMode)}}
+	if path := get(KeyRootCert); path != "" {
+		parameters.Set(KeyRootCert, path)
+	}
 	s.Data[KeyURI] = []byte("postgresql://" + url.UserPassword(get(KeyUsername), password).String() +
 		"@" + net.JoinHostPort(get(KeyHost), get(KeyPort)) + "/" + url.PathEscape(get(KeyDatabase)) +
-		"?" + url.Values{KeyTLSMode: {get(KeyTLSMode)}}.Encode())
+		"?" + parameters.Encode())
 	fields := []string{get(KeyHost), get(KeyPort), get(KeyDatabase), get(KeyUsername), password}
 	for i := range fields {
 		fields[i] = strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(fields[i])

@@ -23,8 +23,8 @@ var (
 		"Correct uri, or set host, username and password in its place.")
 	messageMixed = Messages.Declare("",
 		"{key} and uri disagree: uri must have the whole connection except ca.crt, so that the operator does not send "+
-			"the password of one connection to the server of another; check which of the two keys is right, and correct the other "+
-			"key",
+			"the password of one connection to the server of another; check which of the two keys is right, and correct "+
+			"the other key",
 		"Check who wrote uri and the other keys. Write the whole connection into uri.")
 	messageQuery = Messages.Declare("", "the query parameters of uri cannot be parsed; write them as "+
 		"?NAME=VALUE&NAME=VALUE, with special characters encoded as %XX",

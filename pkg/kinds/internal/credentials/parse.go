@@ -12,19 +12,21 @@ import (
 
 const defaultPort = "5432"
 
-// maxSetting and maxCA limit the value of a key, in bytes, because settings are kept in memory as long as
-// an object refers to their Secret. Large providers publish a file of 165 KiB with the certificates of all
-// their regions.
-const maxSetting, maxCA = 4 << 10, 192 << 10
+// maxSetting limits the value of a key, in bytes, because settings are kept in memory as long as an object refers to
+// their Secret.
+const maxSetting = 4 << 10
+
+// MaxCA limits KeyCA, in bytes. Large providers publish a file of 165 KiB with the certificates of all their regions.
+const MaxCA = 192 << 10
 
 // connectionKeys are the keys whose values uri contains too.
 var connectionKeys = []string{KeyHost, KeyPort, KeyUsername, KeyPassword, KeyDatabase, KeyTLSMode}
 
 // Parse reads the data of a connection Secret. The connection is in the key uri, or in the keys host, port, username,
 // password, dbname and sslmode. The key ca.crt is optional. If uri and another key contain the same setting, both
-// values must be equal. Otherwise, the operator could send a password that one user stored to a server that another user
-// added. Unlike libpq, Parse reads no file and no environment variable. The errors of Parse say what to change, and do
-// not contain the password.
+// values must be equal. Otherwise, the operator could send a password that one user stored to a server that another
+// user added. Unlike libpq, Parse reads no file and no environment variable. The errors of Parse say what to change,
+// and do not contain the password.
 func Parse(data map[string][]byte) (postgresql.Settings, error) {
 	if err := checkSizes(data); err != nil {
 		return postgresql.Settings{}, err
@@ -99,8 +101,8 @@ func checkSizes(data map[string][]byte) error {
 			return errors.New(messageLong.With(key, maxSetting))
 		}
 	}
-	if len(data[KeyCA]) > maxCA {
-		return errors.New(messageLargeCA.With(maxCA >> 10))
+	if len(data[KeyCA]) > MaxCA {
+		return errors.New(messageLargeCA.With(MaxCA >> 10))
 	}
 	return nil
 }
@@ -135,6 +137,10 @@ func readURI(text string, values map[string]string) error {
 		switch name {
 		case KeyTLSMode:
 			set(KeyTLSMode, parameters.Get(name))
+		case KeyRootCert: // the operator reads no file
+			if parameters.Get(name) != RootCertPath {
+				return errors.New(messageParameter.With())
+			}
 		case "application_name", "channel_binding", "connect_timeout": // the operator has its own values
 		default:
 			// The error does not quote the parameter, because it can be a part of a password with a question mark

@@ -23,8 +23,8 @@ type DatabaseSpecApplyConfiguration struct {
 	Image *string `json:"image,omitempty"`
 	// storage is the volume for the data.
 	Storage *DatabaseStorageApplyConfiguration `json:"storage,omitempty"`
-	// databaseName is the name of the database. It has at most 63 bytes. If it is changed, the operator creates a database
-	// with the new name, and does not change the previous database. Defaults to app.
+	// databaseName is the name of the database. It has at most 63 bytes. If it is changed, the operator creates a
+	// database with the new name, and does not change the previous database. Defaults to app.
 	DatabaseName *string `json:"databaseName,omitempty"`
 	// owner is the name of the role that owns the database and connects to it. It has at most 63 bytes. If it is changed,
 	// the operator creates a role with the new name, and gives this role everything that previous owners own in the
@@ -51,6 +51,9 @@ type DatabaseSpecApplyConfiguration struct {
 	// credentials specifies when the operator rotates the login in the connection Secret. Defaults to never. Each change
 	// of the annotation windlass.dev/rotate-credentials also requests a rotation.
 	Credentials *CredentialsSpecApplyConfiguration `json:"credentials,omitempty"`
+	// tls specifies how connections to the server are encrypted. By default, the server rejects connections without TLS,
+	// and the connection Secret has the CA with which clients verify the server. Apps do so without further settings.
+	TLS *DatabaseTLSApplyConfiguration `json:"tls,omitempty"`
 	// podTemplate is merged into the Pod template that the operator generates, for example for tolerations or another
 	// container. The container of PostgreSQL is named postgresql. A change restarts PostgreSQL.
 	PodTemplate *cnatv1.PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
@@ -156,6 +159,14 @@ func (b *DatabaseSpecApplyConfiguration) WithUpdatePolicy(value windlassv1alpha1
 // If called multiple times, the Credentials field is set to the value of the last call.
 func (b *DatabaseSpecApplyConfiguration) WithCredentials(value *CredentialsSpecApplyConfiguration) *DatabaseSpecApplyConfiguration {
 	b.Credentials = value
+	return b
+}
+
+// WithTLS sets the TLS field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TLS field is set to the value of the last call.
+func (b *DatabaseSpecApplyConfiguration) WithTLS(value *DatabaseTLSApplyConfiguration) *DatabaseSpecApplyConfiguration {
+	b.TLS = value
 	return b
 }
 

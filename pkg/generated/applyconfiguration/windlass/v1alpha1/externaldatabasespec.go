@@ -30,9 +30,10 @@ type ExternalDatabaseSpecApplyConfiguration struct {
 	Extensions []windlassv1alpha1.ExtensionName `json:"extensions,omitempty"`
 	// metadata are labels and annotations of the Secret <name>-credentials.
 	Metadata *ChildMetadataApplyConfiguration `json:"metadata,omitempty"`
-	// deletionPolicy specifies what happens to the role and the database when the ExternalDatabase is deleted. Retain (the
-	// default) keeps both, and the operator does not connect to the server. Delete deletes both, and the ExternalDatabase
-	// stays until both are deleted. The field can still be changed while the ExternalDatabase is being deleted.
+	// deletionPolicy specifies what happens to the role and the database when the ExternalDatabase is deleted. Retain
+	// (the default) keeps both, and the operator does not connect to the server. Delete deletes both, and the
+	// ExternalDatabase stays until both are deleted. The field can still be changed while the ExternalDatabase is being
+	// deleted.
 	DeletionPolicy *windlassv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// credentials specifies when the operator rotates the login in the Secret of the ExternalDatabase. Defaults to never.
 	// Each change of the annotation windlass.dev/rotate-credentials also requests a rotation.

@@ -24,8 +24,8 @@ type ExternalDatabaseStatusApplyConfiguration struct {
 	// the database.
 	ExternalID *string `json:"externalID,omitempty"`
 	// serverDatabase is the name of the Database in the same namespace whose server has the role and the database. It is
-	// empty if the server does not belong to such a Database. If the Database and its volume are deleted, the role and the
-	// database are deleted with the volume.
+	// empty if the server does not belong to such a Database. If the Database and its volume are deleted, the role and
+	// the database are deleted with the volume.
 	ServerDatabase *string `json:"serverDatabase,omitempty"`
 	// credentials is the state of the login in the Secret and of its rotation.
 	Credentials *CredentialsStatusApplyConfiguration `json:"credentials,omitempty"`
