@@ -1,6 +1,6 @@
-// Package certificates creates and renews a CA and a serving certificate, which one Secret has. A client that trusts
-// the CAs in the Secret accepts each serving certificate during a renewal, because a new CA signs nothing until clients
-// had time to read it, and a previous CA stays trusted for as long after its last certificate was replaced.
+// Package certificates creates and renews a CA and a serving certificate in one Secret. A new CA signs nothing during
+// the overlap, in which clients read it. A previous CA stays trusted for one more overlap after its last certificate
+// was replaced.
 package certificates
 
 import (
@@ -27,18 +27,32 @@ type Content struct {
 	Signer *Pair
 }
 
+// maxSkew is how far in the future the beginning of a CA or of a certificate may be, because of the clock of another
+// replica. Without it, a replica whose clock is behind would replace the CA.
+const maxSkew = 24 * time.Hour
+
+// maxSigners is how many CAs of a bundle can be the signing CA. Renew puts the signing CA first.
+const maxSigners = 8
+
 // Parse decodes the data of the Secret. It returns no error, because Renew replaces an invalid certificate or key.
 func Parse(data map[string][]byte, now time.Time) Content {
 	c := Content{Bundle: ParseBundle(data[KeyBundle], now)}
-	for _, ca := range c.Bundle {
+	for _, ca := range c.Bundle[:min(len(c.Bundle), maxSigners)] {
 		signer, err := ParsePair(EncodeBundle(ca), data[KeyAuthority])
-		if err == nil && !now.Before(ca.NotBefore) {
+		if err == nil && !now.Add(maxSkew).Before(ca.NotBefore) {
 			c.Signer = signer
 			break
 		}
 	}
 	serving, err := ParsePair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
-	if err == nil && Trusts(c.Bundle, serving.Leaf, now) {
+	if err != nil {
+		return c
+	}
+	at := now
+	if begin := serving.Leaf.NotBefore; begin.After(now) && !now.Add(maxSkew).Before(begin) {
+		at = begin
+	}
+	if serving.IsTrusted(c.Bundle, at) {
 		c.Serving = serving
 	}
 	return c
@@ -46,21 +60,14 @@ func Parse(data map[string][]byte, now time.Time) Content {
 
 // Data encodes c for the Secret. Signer and Serving must be set.
 func (c Content) Data() map[string][]byte {
+	chain, err := c.Serving.Chain()
+	if err != nil { // ParsePair has parsed the first certificate
+		chain = []*x509.Certificate{c.Serving.Leaf}
+	}
 	return map[string][]byte{
 		KeyBundle:               EncodeBundle(c.Bundle...),
 		KeyAuthority:            c.Signer.Key,
-		corev1.TLSCertKey:       EncodeBundle(c.Serving.Leaf),
+		corev1.TLSCertKey:       EncodeBundle(chain...),
 		corev1.TLSPrivateKeyKey: c.Serving.Key,
 	}
-}
-
-// Trusts reports whether a client that trusts the CAs in bundle accepts a serving certificate.
-func Trusts(bundle []*x509.Certificate, serving *x509.Certificate, now time.Time) bool {
-	roots := x509.NewCertPool()
-	for _, ca := range bundle {
-		roots.AddCert(ca)
-	}
-	// KeyUsages defaults to server authentication.
-	_, err := serving.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now})
-	return err == nil
 }

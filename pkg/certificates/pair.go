@@ -2,16 +2,22 @@ package certificates
 
 import (
 	"cmp"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -19,17 +25,117 @@ import (
 // kubeadm uses the same time (CertificateBackdate in k8s.io/kubernetes/cmd/kubeadm/app/constants).
 const backdate = 5 * time.Minute
 
-// Pair is a certificate and its key. Key has the key as PEM.
+// MinRSA and maxRSA are the sizes of RSA keys, in bits. OpenSSL in Debian rejects smaller keys. Larger keys take long.
+const MinRSA, maxRSA = 2048, 8192
+
+// maxPEM limits a chain of certificates, and a key, in bytes.
+const maxPEM = 32 << 10
+
+// ErrKey is the error for a key of a type or size that is not supported.
+var ErrKey = fmt.Errorf("the key is neither ECDSA nor RSA with %d to %d bits", MinRSA, maxRSA)
+
+// Pair is a certificate with its chain, and its key. Key has the key as PEM, in PKCS #8.
 type Pair struct {
 	tls.Certificate
 	Key []byte
 }
 
-// ParsePair decodes a certificate and its key, which are PEM. It fails if the certificate and the key do not belong
-// together.
-func ParsePair(certificate, key []byte) (*Pair, error) {
-	parsed, err := tls.X509KeyPair(certificate, key)
-	return &Pair{Certificate: parsed, Key: key}, err
+// ParsePair decodes a chain of certificates and the key of the first certificate, which are PEM. It fails if they do
+// not belong together. Its time is limited, whoever has written the key.
+func ParsePair(chain, key []byte) (*Pair, error) {
+	if len(chain) > maxPEM || len(key) > maxPEM {
+		return nil, fmt.Errorf("a chain or a key has more than %d KiB", maxPEM>>10)
+	}
+	if err := checkSize(key); err != nil {
+		return nil, err
+	}
+	parsed, err := tls.X509KeyPair(chain, key)
+	if err != nil {
+		return nil, err
+	}
+	switch private := parsed.PrivateKey.(type) {
+	case *ecdsa.PrivateKey:
+	case *rsa.PrivateKey:
+		if private.N.BitLen() < MinRSA {
+			return nil, ErrKey
+		}
+	default:
+		return nil, ErrKey
+	}
+	encoded, err := encodeKey(parsed.PrivateKey)
+	return &Pair{Certificate: parsed, Key: encoded}, err
+}
+
+// checkSize returns an error if a key has numbers that are larger than in any usual RSA key. The packages of Go compute
+// with the numbers of a key before they find that the key is invalid, which can take hours.
+func checkSize(key []byte) error {
+	for block, rest := pem.Decode(key); block != nil; block, rest = pem.Decode(rest) {
+		if !strings.HasSuffix(block.Type, "PRIVATE KEY") {
+			continue
+		}
+		der := block.Bytes
+		var wrapped struct {
+			Version   int
+			Algorithm pkix.AlgorithmIdentifier
+			Key       []byte
+		}
+		if _, err := asn1.Unmarshal(der, &wrapped); err == nil {
+			der = wrapped.Key
+		}
+		var numbers struct {
+			Version    int
+			N          *big.Int
+			E          *big.Int
+			D, P, Q    *big.Int
+			Dp, Dq, Qi *big.Int `asn1:"optional"`
+		}
+		if _, err := asn1.Unmarshal(der, &numbers); err != nil {
+			return nil // no RSA key
+		}
+		for _, number := range []*big.Int{numbers.N, numbers.E, numbers.D, numbers.P, numbers.Q} {
+			if number.BitLen() > maxRSA {
+				return ErrKey
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+// Chain returns the certificate and the certificates that follow it.
+func (p *Pair) Chain() ([]*x509.Certificate, error) {
+	var chain []*x509.Certificate
+	for _, der := range p.Certificate.Certificate {
+		parsed, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, fmt.Errorf("parsing a certificate of the chain: %w", err)
+		}
+		chain = append(chain, parsed)
+	}
+	return chain, nil
+}
+
+// Verify returns the chains from a serving certificate to the CAs in bundle.
+func (p *Pair) Verify(bundle []*x509.Certificate, now time.Time) ([][]*x509.Certificate, error) {
+	chain, err := p.Chain()
+	if err != nil {
+		return nil, err
+	}
+	roots, issuers := x509.NewCertPool(), x509.NewCertPool()
+	for _, ca := range bundle {
+		roots.AddCert(ca)
+	}
+	for _, issuer := range chain[1:] {
+		issuers.AddCert(issuer)
+	}
+	// KeyUsages defaults to server authentication.
+	return p.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: issuers, CurrentTime: now})
+}
+
+// IsTrusted reports whether a client that trusts the CAs in bundle accepts a serving certificate.
+func (p *Pair) IsTrusted(bundle []*x509.Certificate, now time.Time) bool {
+	_, err := p.Verify(bundle, now)
+	return err == nil
 }
 
 // newAuthority creates a self-signed CA.
@@ -85,13 +191,20 @@ func sign(template *x509.Certificate, ca *Pair) (*Pair, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating certificate %s: %w", template.Subject, err)
 	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(key)
+	encoded, err := encodeKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the key of certificate %s: %w", template.Subject, err)
+		return nil, err
 	}
-	return ParsePair(
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
+	return ParsePair(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), encoded)
+}
+
+// encodeKey returns a key as PEM, in PKCS #8.
+func encodeKey(key crypto.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, errors.New("encoding a key: " + err.Error())
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
 // EncodeBundle returns certificates as PEM.
@@ -103,17 +216,22 @@ func EncodeBundle(certificates ...*x509.Certificate) []byte {
 	return bundle
 }
 
-// ParseBundle returns the CAs in a PEM bundle that have not expired, without duplicates. It skips blocks that it
-// cannot decode.
-func ParseBundle(bundle []byte, now time.Time) []*x509.Certificate {
-	var authorities []*x509.Certificate
+// ParseCertificates returns the certificates in PEM, without duplicates. It skips blocks that it cannot decode.
+func ParseCertificates(bundle []byte) (all []*x509.Certificate) {
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err == nil && c.IsCA && now.Before(c.NotAfter) && !slices.ContainsFunc(authorities, c.Equal) {
-			authorities = append(authorities, c)
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && !slices.ContainsFunc(all, c.Equal) {
+			all = append(all, c)
 		}
 	}
-	return authorities
+	return all
+}
+
+// ParseBundle returns the CAs in a PEM bundle that have not expired, without duplicates. It skips blocks that it cannot
+// decode.
+func ParseBundle(bundle []byte, now time.Time) []*x509.Certificate {
+	return slices.DeleteFunc(ParseCertificates(bundle), func(c *x509.Certificate) bool {
+		return !c.IsCA || !now.Before(c.NotAfter)
+	})
 }
 
 // issuedAt returns when Windlass created a certificate.

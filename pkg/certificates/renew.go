@@ -26,7 +26,7 @@ type Options struct {
 }
 
 // Renew returns the content that the Secret must have in place of c. It replaces certificates after two thirds of their
-// lifetimes, and certificates that c lacks at once. After the CA was replaced, the serving certificate stays for the
+// lifetimes, and creates certificates that c lacks. After the CA was replaced, the serving certificate stays for the
 // overlap.
 func (c Content) Renew(o Options, now time.Time) (Content, error) {
 	signer, serving := c.Signer, c.Serving
@@ -38,15 +38,27 @@ func (c Content) Renew(o Options, now time.Time) (Content, error) {
 	}
 	switch {
 	case serving == nil || serving.Leaf.VerifyHostname(o.Hosts[0]) != nil:
-		c.Serving, err = issue(cmp.Or(signer, c.Signer), o, now) // clients trust the previous CA already
+		err = c.issue(cmp.Or(signer, c.Signer), o, now) // clients trust the previous CA already
 	case c.isReplaced(o, now):
-		c.Serving, err = issue(c.Signer, o, now)
+		err = c.issue(c.Signer, o, now)
 	}
 	if err != nil {
 		return c, err
 	}
 	c.Bundle = c.needed(serving, o, now)
 	return c, nil
+}
+
+// issue sets the serving certificate to a new certificate of a CA. If somebody has stored a CA that may not issue this
+// certificate, issue replaces the CA, too.
+func (c *Content) issue(ca *Pair, o Options, now time.Time) (err error) {
+	if c.Serving, err = issue(ca, o, now); err != nil || c.Serving.IsTrusted([]*x509.Certificate{ca.Leaf}, now) {
+		return err
+	}
+	if c.Signer, err = newAuthority(o.Name, now); err == nil {
+		c.Serving, err = issue(c.Signer, o, now)
+	}
+	return err
 }
 
 // isReplaced reports whether the serving certificate is due, or has been issued by a CA that was replaced.

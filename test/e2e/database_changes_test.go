@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -250,6 +251,39 @@ func TestRotationAndReloadUnderApp(t *testing.T) {
 	if written, err := strconv.Atoi(d.only(t, "select count(*) from rows")); err != nil || written < logins.ok {
 		t.Errorf("%d rows were acknowledged, and %d exist (%v)", logins.ok, written, err)
 	}
+}
+
+// TestEveryConnectionIsEncrypted connects as an App without settings of its own does, and without TLS. Then it deletes
+// the CA: clients trust both CAs, and no login fails.
+func TestEveryConnectionIsEncrypted(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.wantQuery(t, "with the uri", "select ssl from pg_stat_ssl where pid = pg_backend_pid()", "t")
+	plain := here.Credentials(t, d.namespace, "shop")
+	plain.ObjectMeta = metav1.ObjectMeta{Name: "plain"}
+	plain.Data["uri"] = bytes.ReplaceAll(plain.Data["uri"], []byte("verify-full"), []byte("disable"))
+	if _, err := here.Kube.CoreV1().Secrets(d.namespace).Create(t.Context(), plain, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, failed := d.query(t, "plain", "select 1"); !failed || !strings.Contains(got, "no encryption") {
+		t.Errorf("without TLS, psql prints %q, want an error", got)
+	}
+	d.wantQuery(t, "at first", "create table rows (pod text)", "")
+	var logins attempts
+	logins.follow(t, d.namespace, "client")
+	here.CreateApp(t, d.namespace, "client", v1alpha1.AppSpec{
+		Image: psqlImage(), Command: []string{"sh", "-c", client}, Replicas: ptr.To[int32](2),
+		DatabaseRef: &v1alpha1.DatabaseReference{Name: "shop"},
+	})
+	here.AppIn(t, d.namespace, "client", v1alpha1.AppReady)
+	logins.passed(t, "before the CA is deleted", 10)
+	d.kubectl(t, "delete", "secret", "shop-certificate")
+	framework.Eventually(t, "two CAs", func(context.Context) (bool, error) {
+		return bytes.Count(here.Credentials(t, d.namespace, "shop").Data["ca.crt"], []byte("BEGIN")) == 2, nil
+	})
+	logins.passed(t, "after the CA was deleted", 10)
+	here.AppIn(t, d.namespace, "client", v1alpha1.AppReady)
+	logins.passed(t, "after the rollout", 10)
 }
 
 // TestKilledServerLosesNoRow kills PostgreSQL with SIGKILL while a client writes.

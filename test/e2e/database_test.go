@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -65,10 +66,19 @@ func (d *database) query(t *testing.T, secret, sql string) (output string, faile
 			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret}}},
 		}
 		at.Spec.Env = []corev1.EnvVar{{Name: "SQL", Value: sql}}
+		at.Spec.PodTemplate = rootCert(secret)
 		at.Spec.Command = []string{"sh", "-c", `psql "$uri" -v ON_ERROR_STOP=1 -qAtc "$SQL" 2>&1`}
 	})
 	at := here.InPhase(t, d.namespace, name, v1.AtDone)
 	return strings.TrimSpace(logs(t, d.namespace, name)), framework.Reason(at, "Complete") == ""
+}
+
+// rootCert returns a Pod template of an At that mounts the CA in a connection Secret where the uri expects it.
+func rootCert(secret string) *v1.PodTemplate {
+	return &v1.PodTemplate{Spec: &runtime.RawExtension{Raw: fmt.Appendf(nil, `{
+		"containers": [{"name": "command", "volumeMounts": [{"name": "ca", "mountPath": "/etc/windlass/database"}]}],
+		"volumes": [{"name": "ca", "secret": {"secretName": %q, "items": [{"key": "ca.crt", "path": "ca.crt"}]}}]
+	}`, secret)}}
 }
 
 // wantQuery fails the test unless a query with the credentials of the Database returns want.

@@ -35,8 +35,9 @@ func TestPlatformStartsAndStopsComponentsInOrder(t *testing.T) {
 					},
 				},
 			},
-			Env:     []corev1.EnvVar{{Name: "SQL", Value: sql}},
-			Command: []string{"sh", "-c", `psql "$uri" -v ON_ERROR_STOP=1 -qAtc "$SQL" 2>&1`},
+			Env:         []corev1.EnvVar{{Name: "SQL", Value: sql}},
+			PodTemplate: rootCert(name + "-db-credentials"),
+			Command:     []string{"sh", "-c", `psql "$uri" -v ON_ERROR_STOP=1 -qAtc "$SQL" 2>&1`},
 		}
 	}
 	// Each task fails unless the previous task has succeeded, and an At runs once.

@@ -124,10 +124,15 @@ func (m *maker) repairDatabase(spec map[string]any) {
 			storage["size"] = one(m.Rand, usualQuantities)
 		}
 	}
+	if tls, ok := spec["tls"].(map[string]any); ok && tls["mode"] == "Disabled" {
+		delete(tls, "secretName")
+	}
 	if parameters, ok := spec["parameters"].(map[string]any); ok {
 		for _, ours := range []string{
 			"config_file", "data_directory", "external_pid_file", "hba_file", "ident_file", "listen_addresses", "port",
-			"unix_socket_directories",
+			"unix_socket_directories", "ssl", "ssl_ca_file", "ssl_cert_file", "ssl_crl_dir", "ssl_crl_file", "ssl_key_file",
+			"ssl_passphrase_command", "ssl_passphrase_command_supports_reload", "max_replication_slots", "max_wal_senders",
+			"wal_level",
 		} {
 			delete(parameters, ours)
 		}

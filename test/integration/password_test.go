@@ -51,8 +51,8 @@ func TestDatabaseKeepsPasswordAcrossRestartsAndChanges(t *testing.T) {
 		if got := string(secret.Data["password"]); len(got) != 32 || got != password {
 			t.Fatalf("the password has changed after %d restarts", n)
 		}
-		want := fmt.Sprintf("postgresql://%s:%s@shop.default.svc:5432/%s?sslmode=disable", db.Spec.Owner, password,
-			db.Spec.DatabaseName)
+		want := fmt.Sprintf("postgresql://%s:%s@shop.default.svc:5432/%s?sslmode=verify-full&sslrootcert="+
+			"%%2Fetc%%2Fwindlass%%2Fdatabase%%2Fca.crt", db.Spec.Owner, password, db.Spec.DatabaseName)
 		if got := string(secret.Data["uri"]); got != want {
 			t.Fatalf("the uri is %q, want %q", got, want)
 		}
@@ -63,7 +63,8 @@ func TestDatabaseKeepsPasswordAcrossRestartsAndChanges(t *testing.T) {
 		return r.Verb == "create" && r.ObjectRef.Namespace == "default" && r.ObjectRef.Resource == "secrets"
 	})
 	if want := []string{
-		"create secrets default/shop-credentials", "create secrets default/shop-settings",
+		"create secrets default/shop-certificate", "create secrets default/shop-credentials",
+		"create secrets default/shop-settings",
 	}; !slices.Equal(created, want) {
 		t.Errorf("the operator created %v, want %v", created, want)
 	}

@@ -161,6 +161,26 @@ func TestRejectionsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 			windlass, "Database", "bad", `{"version":"17","storage":{"size":"1Gi"},"parameters":{"port":"1"}}`,
 			[]string{"spec.parameters: ", "because the operator controls them"},
 		},
+		"a parameter of TLS": {
+			windlass, "Database", "bad", `{"version":"17","storage":{"size":"1Gi"},"parameters":{"ssl":"off"}}`,
+			[]string{"spec.parameters: ", "because tls specifies"},
+		},
+		"a write-ahead log that is too small for backups": {
+			windlass, "Database", "bad", `{"version":"17","storage":{"size":"1Gi"},"parameters":{"wal_level":"minimal"}}`,
+			[]string{"spec.parameters: ", "wal_level must be replica or logical"},
+		},
+		"too few connections for backups": {
+			windlass, "Database", "bad", `{"version":"17","storage":{"size":"1Gi"},"parameters":{"max_wal_senders":"9"}}`,
+			[]string{"spec.parameters: ", "must be numbers from 10 to 9999"},
+		},
+		"a certificate without TLS": {
+			windlass, "Database", "bad", `{"version":"17","storage":{"size":"1Gi"},"tls":{"mode":"Disabled","secretName":"a"}}`,
+			[]string{"spec.tls: ", "secretName has no effect"},
+		},
+		"a certificate of the operator": {
+			windlass, "Database", "bad", `{"version":"17","storage":{"size":"1Gi"},"tls":{"secretName":"bad-certificate"}}`,
+			[]string{"spec.tls.secretName: ", "the operator creates"},
+		},
 		"a volume without a size": {
 			windlass, "Database", "bad", `{"version":"17","storage":{"size":"0"}}`, []string{
 				"spec.storage.size: ", "must be above 0",

@@ -120,9 +120,9 @@ func (s *server) restart(t *testing.T) {
 // test if the uri does not have the address of the Service.
 func (s *server) connect(t *testing.T, credentials *corev1.Secret) (*pgx.Conn, error) {
 	t.Helper()
-	config, err := pgx.ParseConfig(string(credentials.Data["uri"]))
+	config, err := postgres.ParseURI(t, credentials.Data)
 	if err != nil {
-		t.Fatalf("parsing the uri: %v", err)
+		t.Fatal(err)
 	}
 	if want := "shop." + s.namespace + ".svc"; config.Host != want || config.Port != 5432 {
 		t.Errorf("the uri has the address %s:%d, want %s:5432", config.Host, config.Port, want)
@@ -131,7 +131,7 @@ func (s *server) connect(t *testing.T, credentials *corev1.Secret) (*pgx.Conn, e
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Host, config.Port, config.TLSConfig, config.Fallbacks = "127.0.0.1", uint16(port), nil, nil
+	config.Host, config.Port, config.Fallbacks = "127.0.0.1", uint16(port), nil // the name of the certificate stays
 	return pgx.ConnectConfig(t.Context(), config)
 }
 

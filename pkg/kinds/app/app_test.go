@@ -230,6 +230,35 @@ func TestDatabaseVerifiedByMountedCA(t *testing.T) {
 	}
 }
 
+func TestVolumesOfUserTakePrecedenceOverCA(t *testing.T) {
+	for name, volume := range map[string]v1alpha1.AppVolume{
+		"a volume at the path of the CA": {MountPath: "/etc/windlass/database/"},
+		"a volume with the same name":    {MountPath: "/app/database"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			volume.EmptyDir = &v1alpha1.AppEmptyDir{}
+			template, err := desiredTemplate(example(withDatabase, func(app *v1alpha1.App) {
+				app.Spec.Volumes = []v1alpha1.AppVolume{volume}
+			}))
+			controllertest.ErrorContains(t, "", err)
+			names, paths := map[string]int{}, map[string]int{}
+			for _, v := range template.Spec.Volumes {
+				names[v.Name]++
+			}
+			for _, mount := range containerIn(template).VolumeMounts {
+				paths[strings.TrimSuffix(mount.MountPath, "/")]++
+			}
+			for what, n := range map[string]map[string]int{"volume": names, "path": paths} {
+				for key, count := range n {
+					if count > 1 {
+						t.Errorf("%s %s exists %d times", what, key, count)
+					}
+				}
+			}
+		})
+	}
+}
+
 func TestURL(t *testing.T) {
 	for want, ingress := range map[string]*v1alpha1.AppIngress{
 		"http://web.default.svc":  nil,

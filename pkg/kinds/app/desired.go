@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"path"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -138,16 +139,25 @@ func environment(app *v1alpha1.App) []corev1.EnvVar {
 	return append(env, app.Spec.Env...)
 }
 
-// rootCertVolume has the CA of the App's database.
+// rootCertVolume is the name of the volume with the CA of the App's database.
 const rootCertVolume = "app-database"
 
-// mountRootCert mounts the CA in the connection Secret at credentials.RootCertPath. A connection Secret without a CA is
-// mounted as an empty directory.
+// mountRootCert mounts the CA in the connection Secret at credentials.RootCertPath, unless spec.volumes mounts
+// something else there. A connection Secret without a CA is mounted as an empty directory.
 func mountRootCert(app *v1alpha1.App, pod *corev1.PodSpec, container *corev1.Container) {
+	name := rootCertVolume
+	for _, v := range app.Spec.Volumes {
+		if path.Clean(v.MountPath) == credentials.RootCertDir {
+			return
+		}
+	}
+	for slices.ContainsFunc(app.Spec.Volumes, func(v v1alpha1.AppVolume) bool { return volumeName(&v) == name }) {
+		name += "-ca"
+	}
 	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
-		Name: rootCertVolume, MountPath: credentials.RootCertDir, ReadOnly: true,
+		Name: name, MountPath: credentials.RootCertDir, ReadOnly: true,
 	})
-	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: rootCertVolume, VolumeSource: corev1.VolumeSource{
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{
 			SecretName: connectionSecret(app), Optional: ptr.To(true),
 			Items: []corev1.KeyToPath{{Key: credentials.KeyCA, Path: credentials.KeyCA}},

@@ -80,6 +80,9 @@ func desiredService(app *v1alpha1.App, selector map[string]string) *corev1.Servi
 			AppProtocol: p.AppProtocol,
 		})
 	}
+	if hasRoute(app) && isForGRPC(app) {
+		service.Spec.Ports[0].AppProtocol = ptr.To(protocolH2C)
+	}
 	if want := app.Spec.Service; want != nil {
 		service.Annotations = maps.Clone(want.Annotations)
 		spec := &service.Spec

@@ -20,6 +20,7 @@ func withPorts(ports ...v1alpha1.AppPort) func(*v1alpha1.App) {
 
 func TestServicePortsLeadToPortsOfContainer(t *testing.T) {
 	http := v1alpha1.AppPort{Name: "http", Port: 3000}
+	grpc := v1alpha1.AppPort{Name: "api", Port: 9000, AppProtocol: ptr.To("grpc")}
 	dns := v1alpha1.AppPort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP, ServicePort: 5353}
 	for name, c := range map[string]struct {
 		change    func(*v1alpha1.App)
@@ -53,6 +54,24 @@ func TestServicePortsLeadToPortsOfContainer(t *testing.T) {
 				},
 				{Name: "dns", Port: 5353, TargetPort: intstr.FromString("dns"), Protocol: "UDP"},
 			},
+		},
+		"gRPC without a route": {
+			withPorts(grpc),
+			[]corev1.ContainerPort{{Name: "api", ContainerPort: 9000, Protocol: "TCP"}},
+			[]corev1.ServicePort{{
+				Name: "api", Port: 9000, TargetPort: intstr.FromString("api"), Protocol: "TCP", AppProtocol: ptr.To("grpc"),
+			}},
+		},
+		"gRPC with a route": {
+			func(app *v1alpha1.App) {
+				withPorts(grpc)(app)
+				withRouteTo()(app)
+			},
+			[]corev1.ContainerPort{{Name: "api", ContainerPort: 9000, Protocol: "TCP"}},
+			[]corev1.ServicePort{{
+				Name: "api", Port: 9000, TargetPort: intstr.FromString("api"), Protocol: "TCP",
+				AppProtocol: ptr.To("kubernetes.io/h2c"),
+			}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

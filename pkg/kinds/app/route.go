@@ -17,6 +17,10 @@ import (
 // protocolGRPC is the value of appProtocol with which an App has a GRPCRoute instead of an HTTPRoute.
 const protocolGRPC = "grpc"
 
+// protocolH2C is the appProtocol that Kubernetes defines for HTTP/2 without TLS, which gRPC is. Gateways such as
+// Traefik and NGINX Gateway Fabric do not accept another value behind a GRPCRoute.
+const protocolH2C = "kubernetes.io/h2c"
+
 // kindGateway is the default kind of a parent.
 const kindGateway = "Gateway"
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/certificates"
+	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 )
 
@@ -31,12 +33,13 @@ func desiredCertificate(db *v1alpha1.Database, content certificates.Content) *co
 	return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeTLS, Data: content.Data()}
 }
 
-// applyCertificate renews the certificate, and applies its Secret by calling ensure.
+// applyCertificate renews the certificate, and applies its Secret by calling ensure. A Secret that is not needed any
+// more stays: the operator may not delete Secrets.
 func (r *reconciler) applyCertificate(
 	ctx context.Context, p *scope, ensure func(context.Context, *scope) error,
 ) (err error) {
 	if issuesCertificate(p.db) {
-		data, err := r.certificateData(p)
+		data, err := r.certificateData(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -56,22 +59,24 @@ func hostsOf(db *v1alpha1.Database) []string {
 	return []string{host, host + ".cluster.local", db.Name + "." + db.Namespace, db.Name, "localhost"}
 }
 
-// certificateData returns the cached data of the Secret with the CA and the certificate. If somebody has deleted or
-// damaged the CA in it, or if the server had another certificate before, certificateData returns the certificate of the
-// running server and the CAs that clients trust: a new CA then replaces both without a failed connection.
-func (r *reconciler) certificateData(p *scope) (map[string][]byte, error) {
-	secret, err := r.certificate.Type().Cache.Get(p.db.Namespace, p.db.Name+certificateSuffix)
-	var data map[string][]byte
-	switch {
-	case err == nil && p.Owns(secret):
-		data = secret.Data
-	case err != nil && !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("reading Secret %s/%s from the cache: %w", p.db.Namespace, p.db.Name+certificateSuffix, err)
+// certificateData returns the data of the Secret with the CA and the certificate. If clients do not trust the CA in it,
+// because somebody has deleted or damaged the CA, or because the server has a certificate of another CA,
+// certificateData returns the certificate of the server and the CAs that clients trust, without the key of the CA: a
+// new CA then replaces both without a failed connection.
+func (r *reconciler) certificateData(ctx context.Context, p *scope) (map[string][]byte, error) {
+	data, err := r.secretData(ctx, p, r.certificate, p.db.Name+certificateSuffix)
+	if err != nil {
+		return nil, err
 	}
-	if certificates.Parse(data, r.clock.Now()).Signer != nil {
+	running, err := r.running(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	now := r.clock.Now()
+	content, trusted := certificates.Parse(data, now), certificates.ParseBundle(running.authorities, now)
+	if content.Signer != nil && (len(trusted) == 0 || slices.ContainsFunc(trusted, content.Signer.Leaf.Equal)) {
 		return data, nil
 	}
-	running := r.running(p)
 	return map[string][]byte{
 		certificates.KeyBundle:  bytes.Join([][]byte{data[certificates.KeyBundle], running.authorities}, []byte("\n")),
 		corev1.TLSCertKey:       running.certificate,
@@ -79,15 +84,38 @@ func (r *reconciler) certificateData(p *scope) (map[string][]byte, error) {
 	}, nil
 }
 
-// running returns the certificate in the cached settings and the CAs in the cached connection Secret.
-func (r *reconciler) running(p *scope) (e encryption) {
-	settings, err := r.settings.Type().Cache.Get(p.db.Namespace, settingsName(p.db))
-	if err == nil && p.Owns(settings) {
-		e.certificate, e.key = settings.Data[corev1.TLSCertKey], settings.Data[corev1.TLSPrivateKeyKey]
+// running returns the certificate in the settings, and the CAs in the connection Secret.
+func (r *reconciler) running(ctx context.Context, p *scope) (e encryption, err error) {
+	settings, err := r.secretData(ctx, p, r.settings, settingsName(p.db))
+	if err != nil {
+		return e, err
 	}
-	connection, err := r.connection.Type().Cache.Get(p.db.Namespace, credentials.Name(p.db.Name))
-	if err == nil && p.Owns(connection) {
-		e.authorities = connection.Data[credentials.KeyCA]
+	connection, err := r.secretData(ctx, p, r.connection, credentials.Name(p.db.Name))
+	return encryption{
+		settings[corev1.TLSCertKey], settings[corev1.TLSPrivateKeyKey], connection[credentials.KeyCA],
+	}, err
+}
+
+// secretData returns the data of a Secret of the Database, or nil. For a Database that has had its Secrets before,
+// secretData reads a Secret that the cache lacks from the API server: a tool can have removed the label by which the
+// operator caches the Secret.
+func (r *reconciler) secretData(
+	ctx context.Context, p *scope, of *children.Declaration[*scope, *corev1.Secret], name string,
+) (map[string][]byte, error) {
+	secret, err := of.Type().Cache.Get(p.db.Namespace, name)
+	if apierrors.IsNotFound(err) && p.db.Status.Binding != nil {
+		var found bool
+		if secret, found, err = of.Type().Live(ctx, p.Owner, name); err == nil && !found {
+			return nil, nil
+		}
 	}
-	return e
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Secret %s/%s: %w", p.db.Namespace, name, err)
+	case !p.Owns(secret):
+		return nil, nil
+	}
+	return secret.Data, nil
 }

@@ -31,7 +31,7 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 	r.certificate = &children.Declaration[*scope, *corev1.Secret]{
 		Resource: c.Secrets(),
 		Suffix:   certificateSuffix,
-		When:     func(p *scope) bool { return issuesCertificate(p.db) },
+		Hold:     func(p *scope) bool { return !issuesCertificate(p.db) },
 		Desired:  func(p *scope) *corev1.Secret { return desiredCertificate(p.db, p.issued) },
 	}
 	r.connection = &children.Declaration[*scope, *corev1.Secret]{

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"bytes"
 	"context"
 	"encoding/pem"
 
@@ -35,11 +36,10 @@ func (e encryption) settings(s postgresql.Settings) postgresql.Settings {
 	return s
 }
 
-// isServed reports whether a server presents the certificate. presented is the certificate that the server presented,
-// in DER form, or nil if the server has no TLS.
+// isServed reports whether a server presents the certificate. presented is in DER form.
 func (e encryption) isServed(presented []byte) bool {
 	block, _ := pem.Decode(e.certificate)
-	return block == nil && presented == nil || block != nil && string(block.Bytes) == string(presented)
+	return block != nil && bytes.Equal(block.Bytes, presented)
 }
 
 // encrypt sets p.encryption. If the Secret that spec.tls names cannot be used, encrypt sets p.cannotEncrypt and keeps
@@ -52,15 +52,21 @@ func (r *reconciler) encrypt(ctx context.Context, p *scope) error {
 		p.encryption = encryptionOf(p.issued.Data())
 		return nil
 	}
-	e, err := r.certificates.get(ctx, p.db)
-	if err == nil {
-		p.encryption = e
-		return nil
-	}
-	running := r.running(p)
-	if len(running.certificate) == 0 || len(running.authorities) == 0 {
+	named, problem, err := r.named.get(ctx, p.db)
+	if err != nil {
 		return err
 	}
-	p.encryption, p.cannotEncrypt = running, err
+	if problem == nil {
+		p.encryption = named
+		return nil
+	}
+	running, err := r.running(ctx, p)
+	if err != nil {
+		return err
+	}
+	if len(running.certificate) == 0 || len(running.authorities) == 0 {
+		return problem
+	}
+	p.encryption, p.cannotEncrypt = running, problem
 	return nil
 }

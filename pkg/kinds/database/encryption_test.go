@@ -2,11 +2,6 @@ package database
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"slices"
@@ -18,46 +13,14 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/certificates"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
+	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
 )
 
 // withTLSSecret is a change that names a Secret with a certificate.
 func withTLSSecret(db *v1alpha1.Database) { db.Spec.TLS.SecretName = "shop-tls" }
-
-// issued returns the data of a Secret with a CA and a certificate for host, as cert-manager writes them.
-func issued(t testing.TB, host string, now time.Time) map[string][]byte {
-	t.Helper()
-	content, err := certificates.Content{}.Renew(certificates.Options{Name: "theirs", Hosts: []string{host}}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data := content.Data()
-	delete(data, certificates.KeyAuthority)
-	return data
-}
-
-// withKey returns the data of a Secret with a self-signed certificate of another kind of key.
-func withKey(t *testing.T, host string, now time.Time, public, private any) map[string][]byte {
-	t.Helper()
-	template := &x509.Certificate{
-		DNSNames: []string{host}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: true,
-		BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return map[string][]byte{
-		corev1.TLSCertKey: certificate, certificates.KeyBundle: certificate,
-		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
-	}
-}
 
 // storeTLS stores the Secret that withTLSSecret names.
 func (f fixture) storeTLS(version string, data map[string][]byte) {
@@ -74,7 +37,7 @@ func (f fixture) checkEncryption(now time.Time) {
 	settings, connection := f.settings().Data, f.secret().Data
 	bundle := certificates.ParseBundle(connection[credentials.KeyCA], now)
 	pair, err := certificates.ParsePair(settings[corev1.TLSCertKey], settings[corev1.TLSPrivateKeyKey])
-	if err != nil || !certificates.Trusts(bundle, pair.Leaf, now) || pair.Leaf.VerifyHostname("shop.default.svc") != nil {
+	if err != nil || !pair.IsTrusted(bundle, now) || pair.Leaf.VerifyHostname("shop.default.svc") != nil {
 		f.T.Errorf("the clients do not trust the certificate of the server: %v", err)
 	}
 	if settings[certificates.KeyAuthority] != nil {
@@ -132,6 +95,63 @@ func TestLostCAIsReplacedWithoutFailedConnection(t *testing.T) {
 	f.checkEncryption(f.Clock.Now())
 }
 
+// TestCAStaysAlthoughToolsInterfere shows that no act of another client on one object makes a new CA, which would
+// replace the Pods of all Apps.
+func TestCAStaysAlthoughToolsInterfere(t *testing.T) {
+	for name, interfere := range map[string]func(fixture){
+		"a Secret loses the label by which the operator caches it": func(f fixture) {
+			kindtest.Change(f.Cluster, "default", "shop-certificate", func(s *corev1.Secret) {
+				delete(s.Labels, controller.ManagedByLabel)
+			})
+		},
+		"the certificate in the settings is damaged": func(f fixture) {
+			kindtest.Change(f.Cluster, "default", "shop-settings", func(s *corev1.Secret) {
+				s.Data[corev1.TLSCertKey] = []byte("none")
+			})
+		},
+		"the certificate in its Secret is damaged": func(f fixture) {
+			kindtest.Change(f.Cluster, "default", "shop-certificate", func(s *corev1.Secret) {
+				delete(s.Data, corev1.TLSPrivateKeyKey)
+			})
+		},
+		"the connection Secret is deleted": func(f fixture) { f.Remove(f.secret()) },
+		"the settings are deleted":         func(f fixture) { f.Remove(f.settings()) },
+		"the clock is set back by an hour": func(f fixture) { f.Clock.SetTime(f.Clock.Now().Add(-time.Hour)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := readyFixture(t)
+			before := string(f.secret().Data[credentials.KeyCA])
+			interfere(f)
+			for range 2 {
+				controllertest.ErrorContains(t, "", f.Reconcile().Err)
+				f.start()
+			}
+			controllertest.Equal(t, "CA", before, string(f.secret().Data[credentials.KeyCA]))
+			f.checkEncryption(f.Clock.Now().Add(time.Hour))
+			controllertest.Equal(t, "writes at rest", []string(nil), f.Reconcile().Writes)
+		})
+	}
+}
+
+// TestCAThatCannotIssueIsReplaced stores a valid CA that may sign no certificate of a server.
+func TestCAThatCannotIssueIsReplaced(t *testing.T) {
+	f := readyFixture(t)
+	theirs := newSigned(t, f.Clock.Now(), x509.Certificate{
+		IsCA: true, BasicConstraintsValid: true, PermittedDNSDomainsCritical: true,
+		PermittedDNSDomains: []string{"example.com"},
+	}, nil)
+	kindtest.Change(f.Cluster, "default", "shop-certificate", func(s *corev1.Secret) {
+		s.Data = map[string][]byte{
+			certificates.KeyBundle: certificates.EncodeBundle(theirs.certificate), certificates.KeyAuthority: theirs.pem(t),
+		}
+	})
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	f.checkEncryption(f.Clock.Now())
+	f.start()
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	controllertest.Equal(t, "writes at rest", []string(nil), f.Reconcile().Writes)
+}
+
 func TestDisabledTLSRemovesCertificate(t *testing.T) {
 	f := readyFixture(t)
 	f.Change(func(db *v1alpha1.Database) {
@@ -141,139 +161,13 @@ func TestDisabledTLSRemovesCertificate(t *testing.T) {
 	r := f.Reconcile()
 	controllertest.ErrorContains(t, "", r.Err)
 	controllertest.Equal(t, "writes", []string{
-		patchSecret, patchSettings, "delete secrets default/shop-certificate", updateStatus,
+		patchSecret, patchSettings, updateStatus,
 	}, r.Writes)
 	for _, key := range []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
 		controllertest.Equal(t, key, "", string(f.settings().Data[key]))
 	}
 	controllertest.Equal(t, "sslmode", "disable", string(f.secret().Data[credentials.KeyTLSMode]))
 	controllertest.Equal(t, "ca.crt", "", string(f.secret().Data[credentials.KeyCA]))
-}
-
-func TestDatabaseWaitsForNamedCertificate(t *testing.T) {
-	f := newFixture(t, example(withTLSSecret))
-	controllertest.ErrorContains(t, "Secret shop-tls with the certificate of the server", f.Reconcile().Err)
-	controllertest.Equal(t, "settings", (*corev1.Secret)(nil), f.settings())
-	f.storeTLS("1", issued(t, "shop.default.svc", f.Clock.Now()))
-	controllertest.ErrorContains(t, "", f.Reconcile().Err)
-	f.checkEncryption(f.Clock.Now())
-	controllertest.Equal(t, "Secret of the operator", (*corev1.Secret)(nil), f.certificate())
-}
-
-func TestNamedCertificateThatCannotBeUsedChangesNothing(t *testing.T) {
-	const host = "shop.default.svc"
-	small, err := rsa.GenerateKey(rand.Reader, 1024)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, edwards, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	with := func(key, value string) func(time.Time) map[string][]byte {
-		return func(now time.Time) map[string][]byte {
-			data := issued(t, host, now)
-			data[key] = []byte(value)
-			return data
-		}
-	}
-	for name, c := range map[string]struct {
-		data func(now time.Time) map[string][]byte
-		want string
-	}{
-		"no key":      {with(corev1.TLSPrivateKeyKey, ""), "are not a certificate and its key in PEM form"},
-		"no CA":       {with(certificates.KeyBundle, "none"), "ca.crt has no certificate in PEM form"},
-		"a large key": {with(corev1.TLSPrivateKeyKey, string(make([]byte, maxChain))), "have more than 32 KiB"},
-		"a large CA":  {with(certificates.KeyBundle, string(make([]byte, 192<<10+1))), "ca.crt has more than 192 KiB"},
-		"an RSA key that is too small": {
-			func(now time.Time) map[string][]byte { return withKey(t, host, now, small.Public(), small) },
-			"must be ECDSA, or RSA with at least 2048 bits",
-		},
-		"an Ed25519 key": {
-			func(now time.Time) map[string][]byte { return withKey(t, host, now, public, edwards) },
-			"must be ECDSA, or RSA with at least 2048 bits",
-		},
-		"a certificate for another host": {
-			func(now time.Time) map[string][]byte { return issued(t, "cart.default.svc", now) },
-			"is not valid for the name shop.default.svc",
-		},
-		"a certificate of the future": {
-			func(now time.Time) map[string][]byte { return issued(t, host, now.Add(time.Hour)) }, "is not valid before",
-		},
-		"an expired certificate": {
-			func(now time.Time) map[string][]byte {
-				return issued(t, host, now.Add(-certificates.ServingLifetime-time.Hour))
-			},
-			"the certificate expired at",
-		},
-		"another CA": {
-			func(now time.Time) map[string][]byte {
-				data := issued(t, host, now)
-				data[certificates.KeyBundle] = issued(t, host, now)[certificates.KeyBundle]
-				return data
-			}, "no CA in ca.crt has issued the certificate",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, example(withTLSSecret))
-			f.storeTLS("1", c.data(f.Clock.Now()))
-			controllertest.ErrorContains(t, c.want, f.Reconcile().Err)
-			controllertest.Equal(t, "settings", (*corev1.Secret)(nil), f.settings())
-
-			f.storeTLS("2", issued(t, host, f.Clock.Now()))
-			controllertest.ErrorContains(t, "", f.Reconcile().Err)
-			f.start()
-			settings, connection := f.settings().Data, f.secret().Data
-			f.storeTLS("3", c.data(f.Clock.Now()))
-			controllertest.ErrorContains(t, c.want, f.Reconcile().Err)
-			controllertest.Equal(t, "reason", "InvalidCertificate", f.reason())
-			controllertest.Equal(t, "settings", settings, f.settings().Data)
-			controllertest.Equal(t, "connection", connection, f.secret().Data)
-		})
-	}
-}
-
-func TestNamedCertificateOfIntermediateAuthorityIsAccepted(t *testing.T) {
-	f := newFixture(t, example(withTLSSecret))
-	root, err := certificates.Content{}.Renew(certificates.Options{Name: "root", Hosts: []string{"root"}}, f.Clock.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	sign := func(template, parent *x509.Certificate, signer any) (*x509.Certificate, *ecdsa.PrivateKey) {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		template.NotBefore, template.NotAfter = f.Clock.Now().Add(-time.Hour), f.Clock.Now().Add(time.Hour)
-		der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parsed, err := x509.ParseCertificate(der)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return parsed, key
-	}
-	authority := *root.Signer.Leaf
-	authority.MaxPathLenZero, authority.MaxPathLen = false, 1
-	top, topKey := sign(&authority, &authority, root.Signer.PrivateKey)
-	_ = topKey
-	middle, middleKey := sign(&x509.Certificate{
-		Subject: top.Subject, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}, top, topKey)
-	leaf, leafKey := sign(&x509.Certificate{DNSNames: []string{"shop.default.svc"}}, middle, middleKey)
-	key, err := x509.MarshalECPrivateKey(leafKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.storeTLS("1", map[string][]byte{
-		corev1.TLSCertKey: certificates.EncodeBundle(leaf, middle), certificates.KeyBundle: certificates.EncodeBundle(top),
-		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key}),
-	})
-	controllertest.ErrorContains(t, "", f.Reconcile().Err)
-	controllertest.Equal(t, "certificates of the server", 2,
-		bytes.Count(f.settings().Data[corev1.TLSCertKey], []byte("BEGIN CERTIFICATE")))
 }
 
 func TestServerThatKeepsPreviousCertificateIsReported(t *testing.T) {
@@ -290,8 +184,11 @@ func TestServerThatKeepsPreviousCertificateIsReported(t *testing.T) {
 // TestIssuedCertificateTakesOverFromNamedCertificate removes tls.secretName: the server keeps the certificate until the
 // clients have read the CA of the operator.
 func TestIssuedCertificateTakesOverFromNamedCertificate(t *testing.T) {
-	f := newFixture(t, example(withTLSSecret))
+	f := newFixture(t, example()) // the Secret of the operator stays
+	controllertest.ErrorContains(t, "", f.Reconcile().Err)
+	f.Clock.Step(2 * caOverlap)
 	f.storeTLS("1", issued(t, "shop.default.svc", f.Clock.Now()))
+	f.Change(withTLSSecret)
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	named := f.settings().Data[corev1.TLSCertKey]
 	f.Change(func(db *v1alpha1.Database) {

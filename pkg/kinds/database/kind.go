@@ -79,7 +79,7 @@ func declare(
 		return kind, err
 	}
 	own := c.Kinds.Windlass().V1alpha1().Databases()
-	secrets, err := newCertificateSecrets(c, own.Informer(), r.Clock)
+	secrets, err := newNamedCertificates(c, own.Informer(), r.Clock)
 	if err != nil {
 		return kind, err
 	}
@@ -94,7 +94,7 @@ func declare(
 		pods:       c.Kube.CoreV1(),
 		rejections: controller.NewRejections[string](r.Clock),
 		absences:   utilcache.NewExpiringWithClock(r.Clock),
-		connector:  o.Connector, certificates: secrets,
+		connector:  o.Connector, named: secrets,
 		users:  users,
 		events: r.Events,
 		image:  cmp.Or(o.Image, DefaultImage),

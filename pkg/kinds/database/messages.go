@@ -10,7 +10,10 @@ import (
 // Messages declares the messages of Database: see docs/messages.md.
 var Messages = controller.NewCatalog("Database")
 
-const correctCertificate = "Nothing to do: this text is part of another message."
+const reasonMissing = "DependencyMissing"
+
+// partOfMessage is the advice for a text that is part of another message.
+const partOfMessage = "Nothing to do: this text is part of another message."
 
 var (
 	messageStarting = Messages.Declare("Starting",
@@ -61,34 +64,37 @@ var (
 	messageCrashing = Messages.Declare(pods.ReasonCrashing, "{cause} See `kubectl logs -n {namespace} {pod} --previous`.",
 		"Read the log. The cause is a message of the table [Starting PostgreSQL](#starting-postgresql), or the error "+
 			"of PostgreSQL.")
-	messageEnded = Messages.Declare("", "PostgreSQL ended with exit code {code}.",
-		"Nothing to do: this text is part of another message.")
+	messageEnded = Messages.Declare("", "PostgreSQL ended with exit code {code}.", partOfMessage)
 
 	messageInvalidPassword = Messages.Declare("InvalidPassword",
 		"PostgreSQL keeps its current password, because the password in Secret {secret} contains a line break or another "+
 			"control character. Change the password, or delete the Secret to generate a new password.",
 		"Change the password in the Secret, or delete the Secret.")
-	messageNoCertificate = Messages.Declare("", "Secret {secret} with the certificate of the server", "Create the Secret "+
-		"with tls.crt, tls.key and ca.crt, or remove tls.secretName so that the operator issues a certificate.")
+	messageNoCertificate = Messages.Declare(reasonMissing,
+		"Waiting for Secret {secret}, which tls.secretName names, to be created.",
+		"Create the Secret with tls.crt, tls.key and ca.crt, or remove tls.secretName: the operator then issues a "+
+			"certificate.")
 	messageInvalidCertificate = Messages.Declare("InvalidCertificate", "The certificate in Secret {secret} cannot be "+
-		"used: {problem}. Until you correct the Secret, PostgreSQL keeps its previous certificate, or does not start if it "+
-		"has none.",
+		"used: {problem}. Until you correct the Secret, PostgreSQL keeps its previous certificate. Without a previous "+
+		"certificate, no change of the Database takes effect.",
 		"Correct the Secret, or the object from which a tool writes the Secret, such as a Certificate of cert-manager.")
 	messageNoPair = Messages.Declare("", "tls.crt and tls.key are not a certificate and its key in PEM form: {error}",
-		correctCertificate)
-	messageWeakKey = Messages.Declare("", "the key must be ECDSA, or RSA with at least {bits} bits",
-		correctCertificate)
+		partOfMessage)
+	messageWeakKey = Messages.Declare("", "the keys of the certificate and of its CA must be ECDSA, or RSA "+
+		"with at least {bits} bits", partOfMessage)
 	messageNoAuthority = Messages.Declare("", "ca.crt has no certificate in PEM form, but clients need the CA to verify "+
-		"the server", correctCertificate)
-	messageLargeCertificate = Messages.Declare("", "tls.crt and tls.key have more than {limit} KiB", correctCertificate)
-	messageLargeAuthorities = Messages.Declare("", "ca.crt has more than {limit} KiB", correctCertificate)
-	messageNotYetValid      = Messages.Declare("", "the certificate is not valid before {time}", correctCertificate)
-	messageExpired          = Messages.Declare("", "the certificate expired at {time}", correctCertificate)
-	messageOtherHost        = Messages.Declare("", "the certificate is not valid for the name {host}", correctCertificate)
-	messageOtherAuthority   = Messages.Declare("", "no CA in ca.crt has issued the certificate with a secure signature",
-		correctCertificate)
-	messageCertificateNotLoaded = Messages.Declare("", "PostgreSQL has not loaded its new certificate; its log says why.",
-		"Read the log of the Pod.")
+		"the server", partOfMessage)
+	messageLargeCertificate = Messages.Declare("", "tls.crt and tls.key have more than {limit} KiB", partOfMessage)
+	messageLargeAuthorities = Messages.Declare("", "ca.crt has more than {limit} KiB", partOfMessage)
+	messageNotYetValid      = Messages.Declare("", "the certificate is not valid before {time}", partOfMessage)
+	messageExpired          = Messages.Declare("", "the certificate expired at {time}", partOfMessage)
+	messageOtherHost        = Messages.Declare("", "the certificate is not valid for the name {host}", partOfMessage)
+	messageOtherAuthority   = Messages.Declare("", "clients that trust ca.crt reject the certificate, because no CA in "+
+		"ca.crt issued it for a server with a secure signature", partOfMessage)
+	messageNoRoot = Messages.Declare("", "ca.crt lacks the CA at the beginning of the chain, which signs itself: libpq "+
+		"accepts no other CA", partOfMessage)
+	messageCertificateNotLoaded = Messages.Declare("CertificateNotLoaded", "PostgreSQL has not loaded its new "+
+		"certificate, and uses the previous one. See `kubectl logs -n {namespace} {pod}`.", "Read the log of the Pod.")
 	messageCannotGrow = Messages.Declare("StorageCannotGrow",
 		"The size of the volume stays {size}: {error}. Set storage.size to {size}, or copy the data to another Database.",
 		"Set spec.storage.size to the size of the volume, or use a storage class that allows expansion.")

@@ -83,11 +83,11 @@ func (r *reconciler) observe(ctx context.Context, p *scope) error {
 	status.Server, status.PendingRestart = nil, fields
 	seen, err := r.lookAt(ctx, p)
 	if err == nil {
-		if seen.Problem == "" && seen.Certificate != nil && !p.encryption.isServed(seen.Certificate) {
-			seen.Problem = messageCertificateNotLoaded.With()
+		if seen.Certificate != nil && !p.encryption.isServed(seen.Certificate) {
+			p.notLoaded = messageCertificateNotLoaded.Error(p.pod.Namespace, p.pod.Name)
 		}
 		status.PendingRestart = append(fields, seen.PendingRestart...)
-		if seen.Revision == revisionOf(p.settings) {
+		if seen.Revision == revisionOf(p.settings) && p.notLoaded == nil {
 			status.Server = &v1alpha1.DatabaseServerStatus{Revision: seen.Revision, StartTime: started, Problem: seen.Problem}
 		}
 	}

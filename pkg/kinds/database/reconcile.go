@@ -39,10 +39,10 @@ const (
 type reconciler struct {
 	// certificate, connection and settings declare the Secrets.
 	certificate, connection, settings *children.Declaration[*scope, *corev1.Secret]
-	// certificates reads the Secrets that spec.tls names.
-	certificates *certificateSecrets
-	claim        *children.Declaration[*scope, *corev1.PersistentVolumeClaim]
-	statefulSet  *children.Declaration[*scope, *appsv1.StatefulSet]
+	// named reads the Secrets that spec.tls names.
+	named       *namedCertificates
+	claim       *children.Declaration[*scope, *corev1.PersistentVolumeClaim]
+	statefulSet *children.Declaration[*scope, *appsv1.StatefulSet]
 
 	// pod reads a Pod from the cache, which podStore fills.
 	pod      func(namespace, name string) (*corev1.Pod, error)
@@ -74,10 +74,12 @@ type scope struct {
 	issued certificates.Content
 	// cannotEncrypt says why the server keeps its previous certificate, or is nil. The steps continue in both cases.
 	cannotEncrypt error
-	secret        *corev1.Secret // the connection Secret
-	settings      *corev1.Secret // the settings Secret
-	claim         *corev1.PersistentVolumeClaim
-	cannotGrow    error // why the claim cannot grow, or nil; the steps continue in both cases
+	// notLoaded is an error if the server has the newest settings, but not the newest certificate, and nil otherwise.
+	notLoaded  error
+	secret     *corev1.Secret // the connection Secret
+	settings   *corev1.Secret // the settings Secret
+	claim      *corev1.PersistentVolumeClaim
+	cannotGrow error // why the claim cannot grow, or nil; the steps continue in both cases
 	// template is the Pod template to apply: the desired template, the previous one if the desired template is invalid or
 	// rejected, or nil to leave the StatefulSet as it is.
 	template *corev1.PodTemplateSpec
@@ -106,6 +108,7 @@ func newScope(db *v1alpha1.Database, owner children.Owner) *scope {
 // finish sets the status, and returns the result of the reconcile. err is the error of the children.
 func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 	if err != nil {
+		err = controller.Join(p.cannotEncrypt, err)
 		setBlocked(p.db, err)
 		return controller.Result{}, err
 	}
@@ -121,7 +124,7 @@ func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 func (p *scope) problems(again time.Duration) error {
 	retry := pods.Earliest(again, cmp.Or(p.retryChange, problemRetry))
 	var all []error
-	for _, problem := range []error{p.cannotEncrypt, p.cannotChange, p.cannotGrow, settingsProblem(p.db)} {
+	for _, problem := range []error{p.cannotEncrypt, p.notLoaded, p.cannotChange, p.cannotGrow, settingsProblem(p.db)} {
 		switch {
 		case isRejected(problem): // which a policy may have caused that is about to change
 			all = append(all, controller.Unstalled(controller.Stalled(problem, retry)))

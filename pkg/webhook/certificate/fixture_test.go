@@ -163,7 +163,7 @@ func (h *house) wantServed(r *replica, want string) {
 		return
 	}
 	bundle := certificates.ParseBundle(h.config().CABundle, h.clock.Now())
-	if !certificates.Trusts(bundle, certificate.Leaf, h.clock.Now()) {
+	if !(&certificates.Pair{Certificate: *certificate}).IsTrusted(bundle, h.clock.Now()) {
 		h.t.Errorf("the API server does not trust %s", want)
 	}
 }

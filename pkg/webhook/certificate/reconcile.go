@@ -107,7 +107,7 @@ func (s *Source) read(ctx context.Context) (*apiextensionsv1.CustomResourceDefin
 // serve switches to the certificate in the Secret if the API server trusts that certificate. Otherwise, serve keeps the
 // current certificate.
 func (s *Source) serve(ctx context.Context, serving *certificates.Pair, trusted []*x509.Certificate, now time.Time) {
-	if serving == nil || !certificates.Trusts(trusted, serving.Leaf, now) {
+	if serving == nil || !serving.IsTrusted(trusted, now) {
 		return
 	}
 	if old := s.serving.Load(); old == nil || !old.Leaf.Equal(serving.Leaf) {

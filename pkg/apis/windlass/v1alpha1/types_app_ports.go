@@ -33,6 +33,8 @@ type AppPort struct {
 	Protocol corev1.Protocol `json:"protocol,omitempty"`
 
 	// appProtocol is the application protocol of the port of the Service, for example https, grpc or kubernetes.io/h2c.
+	// If the first port has grpc, the route of the App is a GRPCRoute, and this port of the Service has
+	// kubernetes.io/h2c.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1

@@ -103,6 +103,8 @@ type DatabaseSpec struct {
 	// +kubebuilder:validation:MaxProperties=128
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() <= 63 && name.matches('^[a-z][a-z0-9_]*([.][a-z][a-z0-9_]*)*$'))",message="the name of a parameter may have at most 63 characters: lower-case letters, digits, '_' and '.'; each part between dots must begin with a letter"
 	// +kubebuilder:validation:XValidation:rule="!self.exists(name, name in ['config_file', 'data_directory', 'external_pid_file', 'hba_file', 'ident_file', 'listen_addresses', 'port', 'unix_socket_directories'])",message="config_file, data_directory, external_pid_file, hba_file, ident_file, listen_addresses, port and unix_socket_directories cannot be set, because the operator controls them"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(name, name in ['ssl', 'ssl_ca_file', 'ssl_cert_file', 'ssl_crl_dir', 'ssl_crl_file', 'ssl_key_file', 'ssl_passphrase_command', 'ssl_passphrase_command_supports_reload'])",message="ssl, ssl_ca_file, ssl_cert_file, ssl_crl_dir, ssl_crl_file, ssl_key_file, ssl_passphrase_command and ssl_passphrase_command_supports_reload cannot be set, because tls specifies how connections are encrypted"
+	// +kubebuilder:validation:XValidation:rule="(!('wal_level' in self) || self['wal_level'] in ['replica', 'logical']) && ['max_wal_senders', 'max_replication_slots'].all(name, !(name in self) || self[name].matches('^[1-9][0-9]{1,3}$'))",message="wal_level must be replica or logical, and max_wal_senders and max_replication_slots must be numbers from 10 to 9999, because backups read the write-ahead log through connections of their own"
 	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
 
 	// resources are the resource requests and limits of the container. A change restarts PostgreSQL.
@@ -127,7 +129,7 @@ type DatabaseSpec struct {
 	Credentials *CredentialsSpec `json:"credentials,omitempty"`
 
 	// tls specifies how connections to the server are encrypted. By default, the server rejects connections without TLS,
-	// and the connection Secret has the CA with which clients verify the server. Apps do so without further settings.
+	// and the connection Secret has the CA with which clients verify the server. Apps get the CA as a file.
 	//
 	// +optional
 	TLS DatabaseTLS `json:"tls,omitempty,omitzero"`
@@ -224,6 +226,7 @@ type DatabaseStorage struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || (self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))",optionalOldSelf=true,fieldPath=".metadata",message="the name must be valid for a Service and a StatefulSet: at most 52 characters, lower-case letters, digits and '-', beginning with a letter, and ending with a letter or a digit"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.tls) || !has(self.spec.tls.secretName) || !(self.spec.tls.secretName in [self.metadata.name + '-certificate', self.metadata.name + '-credentials', self.metadata.name + '-settings'])",fieldPath=".spec.tls.secretName",message="tls.secretName must not name <name>-certificate, <name>-credentials or <name>-settings, because these are Secrets that the operator creates"
 // +kubebuilder:validation:XValidation:rule="string(self.spec.storage.size) == string(oldSelf.spec.storage.size) || [self.spec.storage.size, oldSelf.spec.storage.size].exists(size, !string(size).matches('^[+-]?[0-9.]{1,64}([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$')) || quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.spec.storage.size))) >= 0 || (has(oldSelf.status) && has(oldSelf.status.storage) && quantity(string(self.spec.storage.size)).compareTo(quantity(string(oldSelf.status.storage))) >= 0)",fieldPath=".spec.storage.size",message="storage.size cannot shrink, because a volume never shrinks; create another Database with less storage, and copy the data with pg_dump and psql"
 type Database struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -20,6 +20,8 @@ type AppPortApplyConfiguration struct {
 	// protocol is TCP, UDP or SCTP. Defaults to TCP.
 	Protocol *v1.Protocol `json:"protocol,omitempty"`
 	// appProtocol is the application protocol of the port of the Service, for example https, grpc or kubernetes.io/h2c.
+	// If the first port has grpc, the route of the App is a GRPCRoute, and this port of the Service has
+	// kubernetes.io/h2c.
 	AppProtocol *string `json:"appProtocol,omitempty"`
 }
 

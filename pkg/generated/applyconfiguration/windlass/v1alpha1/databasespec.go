@@ -52,7 +52,7 @@ type DatabaseSpecApplyConfiguration struct {
 	// of the annotation windlass.dev/rotate-credentials also requests a rotation.
 	Credentials *CredentialsSpecApplyConfiguration `json:"credentials,omitempty"`
 	// tls specifies how connections to the server are encrypted. By default, the server rejects connections without TLS,
-	// and the connection Secret has the CA with which clients verify the server. Apps do so without further settings.
+	// and the connection Secret has the CA with which clients verify the server. Apps get the CA as a file.
 	TLS *DatabaseTLSApplyConfiguration `json:"tls,omitempty"`
 	// podTemplate is merged into the Pod template that the operator generates, for example for tolerations or another
 	// container. The container of PostgreSQL is named postgresql. A change restarts PostgreSQL.
