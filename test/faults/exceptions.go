@@ -12,6 +12,7 @@ import (
 // random values, and with values that depend on random values.
 var nondeterministicFields = regexp.MustCompile(strings.Join([]string{
 	`^secrets/[^.]+\.data\.((owner|alternate[12])\.)?(password|uri|pgpass|port|revision)$`,
+	`^secrets/[^.]+\.data\.(ca|tls)\.(crt|key)$`,
 	`^databases/[^.]+\.status\.server\.revision$`,
 	`^pods/shop-0\.status\.podIPs?(\[0\]\.ip)?$`,
 	`/(inputs-digest|template-digest|inputs(\..*)?)$`,

@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"windlass.dev/windlass/pkg/certificates"
 )
 
 // podServers are the simulated PostgreSQL servers in the Pods of Databases. They set the roles and passwords in the
@@ -33,6 +35,8 @@ type podServer struct {
 	address  string
 	revision string // of the settings that the server has applied last
 	roles    volume
+	// certificate and key are those in the settings, in PEM form.
+	certificate, key []byte
 }
 
 func newPodServers(r *run) *podServers {
@@ -57,6 +61,14 @@ func (s *podServer) apply(settings map[string][]byte) {
 	}
 	maps.DeleteFunc(s.roles, func(name, _ string) bool { return !known[name] }) // a previous owner and its alternates
 	s.revision = string(settings["revision"])
+	s.certificate, s.key = settings[corev1.TLSCertKey], settings[corev1.TLSPrivateKeyKey]
+}
+
+// isVerified reports whether a client with a connection Secret accepts the certificate of the server.
+func (s *podServer) isVerified(connection *corev1.Secret, now time.Time) bool {
+	pair, err := certificates.ParsePair(s.certificate, s.key)
+	return err == nil && pair.Leaf.VerifyHostname(string(connection.Data["host"])) == nil &&
+		pair.IsTrusted(certificates.ParseBundle(connection.Data[certificates.KeyBundle], now), now)
 }
 
 // accepts reports whether a role can log in with a password.
@@ -167,7 +179,8 @@ func (s *podServers) running() (servers []*podServer) {
 }
 
 // state returns which roles can log in to the running server, and the result of a login with the connection Secret. The
-// key server/role/ROLE stands for a role, server/login/SECRET for the login.
+// key server/role/ROLE stands for a role, server/login/SECRET for the login, and server/certificate/SECRET for the
+// verification of the server.
 func (s *podServers) state() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,6 +193,10 @@ func (s *podServers) state() map[string]string {
 			state["server/login/"+connectionSecret] = "is rejected"
 			if server.accepts(loginIn(secret)) {
 				state["server/login/"+connectionSecret] = "works"
+			}
+			state["server/certificate/"+connectionSecret] = "is rejected"
+			if server.isVerified(secret, s.run.clock.Now()) {
+				state["server/certificate/"+connectionSecret] = "is verified"
 			}
 		}
 	}

@@ -14,7 +14,8 @@ const connectionSecret = "shop-credentials"
 const rotationGrace = 30 * time.Second
 
 // promise records what clients can expect from the connection Secret of a Database: after its login has first worked,
-// the login works at every instant. The previous login works until the end of the grace period.
+// the login works at every instant, and the certificate of the server is verified. The previous login works until the
+// end of the grace period.
 type promise struct {
 	secret          types.UID
 	login, previous [2]string // role and password
@@ -68,6 +69,9 @@ func (s *podServers) checkPromise() {
 	switch accepted := server.accepts(role, password); {
 	case p.broken:
 		return // one violation is enough
+	case p.worked && !server.isVerified(secret, now):
+		p.broken = true
+		s.run.addViolation("a client with the connection Secret rejects the certificate of the server")
 	case !accepted && p.worked:
 		p.broken = true
 		s.run.addViolation("the server rejects the login %q in the connection Secret, which has worked before", role)

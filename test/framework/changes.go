@@ -226,6 +226,9 @@ var ChangesOfDatabase = map[string][]func(*v1alpha1.DatabaseSpec){
 		},
 		func(s *v1alpha1.DatabaseSpec) { s.Credentials = nil },
 	},
+	// Without TLS, the Secret with the certificate stays, because the operator may not delete Secrets. A Database that is
+	// created without TLS has no such Secret.
+	"tls": {func(s *v1alpha1.DatabaseSpec) { s.TLS = v1alpha1.DatabaseTLS{} }},
 	"updatePolicy": {
 		func(s *v1alpha1.DatabaseSpec) { s.UpdatePolicy = v1alpha1.UpdateManual }, func(s *v1alpha1.DatabaseSpec) {
 			s.UpdatePolicy = ""

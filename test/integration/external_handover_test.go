@@ -63,6 +63,7 @@ var handOverServers = map[string]func(t *testing.T) *handOver{
 		}
 		delete(h.connection, "uri")
 		h.connection["host"], h.connection["port"] = "127.0.0.1", s.pod.Port
+		h.connection["sslmode"] = "verify-ca" // the certificate does not have the address of this machine
 		createConnection(t, shared, s.namespace, "server", h.connection)
 		return h
 	},
@@ -76,7 +77,11 @@ func newHandOver(t *testing.T, server *postgres.Server, connection map[string]st
 
 // connect logs in to a database as a role.
 func (h *handOver) connect(ctx context.Context, role, password, database string) (*pgx.Conn, error) {
-	config, err := pgx.ParseConfig("host=127.0.0.1 sslmode=disable")
+	mode := h.connection["sslmode"]
+	if mode != "disable" {
+		mode = "require"
+	}
+	config, err := pgx.ParseConfig("host=127.0.0.1 sslmode=" + mode)
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/test/postgres"
 )
 
-// TestExternalDatabaseUsesDatabaseAsServer uses a Database as the server of an ExternalDatabase. The connection
-// Secret is a copy of the Database's Secret without the uri and with another host and port, because the server runs
+// TestExternalDatabaseUsesDatabaseAsServer uses a Database as the server of an ExternalDatabase. The connection Secret
+// is a copy of the Database's Secret without the uri and with another host, port and sslmode, because the server runs
 // outside of the cluster.
 func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 	t.Parallel()
@@ -22,7 +23,7 @@ func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 		data[key] = string(value)
 	}
 	delete(data, "uri")
-	data["host"], data["port"] = "127.0.0.1", s.pod.Port
+	data["host"], data["port"], data["sslmode"] = "127.0.0.1", s.pod.Port, "verify-ca"
 	createConnection(t, shared, s.namespace, "server", data)
 	shared.CreateExternalDatabase(t, s.namespace, "cart", v1alpha1.ExternalDatabaseSpec{
 		ConnectionSecretRef: v1alpha1.SecretReference{Name: "server"}, DatabaseName: "cart",
@@ -41,7 +42,11 @@ func TestExternalDatabaseUsesDatabaseAsServer(t *testing.T) {
 		db.Annotations = map[string]string{"touched": "yes"}
 	})
 	shared.ExternalDatabaseIn(t, s.namespace, "cart", v1alpha1.ExternalDatabaseReady)
-	conn, err := pgx.Connect(t.Context(), string(shared.Credentials(t, s.namespace, "cart").Data["uri"]))
+	config, err := postgres.ParseURI(t, shared.Credentials(t, s.namespace, "cart").Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.ConnectConfig(t.Context(), config)
 	if err != nil {
 		t.Fatalf("connecting as the owner: %v", err)
 	}

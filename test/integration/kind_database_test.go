@@ -11,25 +11,36 @@ import (
 	"windlass.dev/windlass/test/framework"
 )
 
+// certificateKeys are the keys of the CA and of the certificate in the Secrets of a Database.
+var certificateKeys = [][]string{{"data", "ca.crt"}, {"data", "ca.key"}, {"data", "tls.crt"}, {"data", "tls.key"}}
+
 var databases = kindOf[v1alpha1.DatabaseSpec]{
 	owner: owner{
 		name:     "database",
 		concerns: inNamespaceOf,
 		children: []childType{
 			{
+				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-certificate",
+				theirs:    `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
+				undecided: certificateKeys, // each Database has its own CA
+				unwatched: certificateKeys, // a damaged key or certificate is replaced by another one
+			},
+			{
 				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-credentials",
 				theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
-				// Each Database has its own password, and a host name that contains its namespace.
-				undecided: [][]string{{"data", "password"}, {"data", "uri"}, {"data", "pgpass"}, {"data", "host"}},
+				// Each Database has its own password and CA, and a host name that contains its namespace.
+				undecided: [][]string{
+					{"data", "password"}, {"data", "uri"}, {"data", "pgpass"}, {"data", "host"}, {"data", "ca.crt"},
+				},
 				unwatched: [][]string{{"data", "password"}},
 			},
 			{
 				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-settings",
 				theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
-				// Each Secret has its own password, revision and time of the last change.
-				undecided: [][]string{
+				// Each Secret has its own password, certificate, revision and time of the last change.
+				undecided: append([][]string{
 					{"data", "owner.password"}, {"data", "revision"}, {"metadata", "annotations", "windlass.dev/settings-changed-at"},
-				},
+				}, certificateKeys...),
 				// A correction gives the Secret a new revision and time, so that the server applies the settings again.
 				unwatched: [][]string{
 					{"data", "revision"}, {
@@ -70,6 +81,7 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 		requests: func(namespace string) []string {
 			return []string{
 				"patch databases " + namespace + "/shop", // the finalizer
+				"create secrets " + namespace + "/shop-certificate",
 				"create secrets " + namespace + "/shop-credentials",
 				"create secrets " + namespace + "/shop-settings",
 				"create services " + namespace + "/shop",
@@ -95,4 +107,5 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 	changes: framework.ChangesOfDatabase,
 	fixed:   []string{"version"},
 	oneWay:  []string{"storage"},
+	alone:   []string{"updatePolicy"},
 }

@@ -95,6 +95,8 @@ type kindOf[S any] struct {
 	changes map[string][]func(*S)
 	// fixed lists the immutable fields, and oneWay lists the fields whose changes cannot be reverted.
 	fixed, oneWay []string
+	// alone lists the fields that are not changed together with others, because they decide when others take effect.
+	alone []string
 	// shortForms lists the fields that everything does not set, because it sets their long form.
 	shortForms []string
 }

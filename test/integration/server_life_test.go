@@ -231,6 +231,7 @@ func TestRecreatedDatabaseKeepsData(t *testing.T) {
 	shared.CreateDatabase(t, s.namespace, "shop", spec)
 	s.start(t)
 	s.wants(t, "select id::text from orders", "1")
+	previous.Data["ca.crt"] = shared.Credentials(t, s.namespace, "shop").Data["ca.crt"] // the Database has another CA
 	s.rejects(t, previous)
 }
 

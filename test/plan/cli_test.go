@@ -175,7 +175,7 @@ func TestObjectsOfOneFileSeeEachOther(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &p); err != nil {
 		t.Fatalf("%v: %s%s", err, r.out, r.errors)
 	}
-	if want := (report.Summary{Create: 8}); p.Summary != want {
+	if want := (report.Summary{Create: 9}); p.Summary != want {
 		t.Errorf("the summary is %+v, want %+v", p.Summary, want)
 	}
 	for _, w := range p.Waiting {
@@ -190,7 +190,7 @@ func TestReaderGetsPlanWithoutChecks(t *testing.T) {
 	namespace := shared.NewNamespace(t)
 	kubeconfig, _ := user(t, namespace, "reader", reading)
 	r := windlass(t, kubeconfig, shop, "plan", "-n", namespace, "-f", "-")
-	if r.code != 1 || !strings.Contains(r.out, "Plan: 8 to create") ||
+	if r.code != 1 || !strings.Contains(r.out, "Plan: 9 to create") ||
 		!strings.Contains(r.out, "not checked by the API server") ||
 		!strings.Contains(r.out, "You may not create apps.windlass.dev in "+namespace) {
 		t.Errorf("the plan of a user who may only read ended with %d:\n%s%s", r.code, r.out, r.errors)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,6 +88,11 @@ func text(t *testing.T, verb, resource, subresource, name string, body []byte, c
 var varying = regexp.MustCompile(
 	`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|[0-9a-f]{16,}`)
 
+// randomKeys are the keys of Secrets whose values are new in each plan, besides the passwords of roles.
+var randomKeys = []string{
+	"password", "uri", "pgpass", "jdbc-uri", "revision", "ca.crt", "ca.key", "tls.crt", "tls.key",
+}
+
 // normal returns a value without versions, passwords and the varying parts of texts.
 func normal(name string, value any) any {
 	switch value := value.(type) {
@@ -97,8 +103,7 @@ func normal(name string, value any) any {
 				continue
 			}
 			if (name == "data" || name == "stringData") &&
-				(field == "password" || field == "uri" || field == "pgpass" || field == "jdbc-uri" ||
-					field == "revision" || strings.HasSuffix(field, ".password")) {
+				(slices.Contains(randomKeys, field) || strings.HasSuffix(field, ".password")) {
 				v = "RANDOM"
 			}
 			if field == "externalID" {
