@@ -20,7 +20,8 @@ import (
 // does not mount this Secret, which has the key of the CA: the settings Secret has a copy of the certificate.
 const certificateSuffix = "-certificate"
 
-// caOverlap is how long clients may take to read a new CA. An App whose Pods have a previous CA rolls in this time.
+// caOverlap is how long clients may take to read a new CA. The operator replaces the Pods of Apps meanwhile, but does
+// not wait for them.
 const caOverlap = 24 * time.Hour
 
 // issuesCertificate reports whether the operator issues the certificate of the server.
@@ -96,9 +97,9 @@ func (r *reconciler) running(ctx context.Context, p *scope) (e encryption, err e
 	}, err
 }
 
-// secretData returns the data of a Secret of the Database, or nil. For a Database that has had its Secrets before,
-// secretData reads a Secret that the cache lacks from the API server: a tool can have removed the label by which the
-// operator caches the Secret.
+// secretData returns the data of a Secret that the Database owns or may adopt, or nil. For a Database that has had its
+// Secrets before, secretData reads a Secret that the cache lacks from the API server: a tool can have removed the label
+// by which the operator caches the Secret.
 func (r *reconciler) secretData(
 	ctx context.Context, p *scope, of *children.Declaration[*scope, *corev1.Secret], name string,
 ) (map[string][]byte, error) {
@@ -114,7 +115,7 @@ func (r *reconciler) secretData(
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading Secret %s/%s: %w", p.db.Namespace, name, err)
-	case !p.Owns(secret):
+	case !p.Owns(secret) && !p.MayAdopt(secret):
 		return nil, nil
 	}
 	return secret.Data, nil

@@ -10,10 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/certificates"
 	"windlass.dev/windlass/pkg/controller"
+	"windlass.dev/windlass/pkg/controller/children"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
@@ -131,6 +133,21 @@ func TestCAStaysAlthoughToolsInterfere(t *testing.T) {
 			controllertest.Equal(t, "writes at rest", []string(nil), f.Reconcile().Writes)
 		})
 	}
+}
+
+// TestAdoptedSecretKeepsCA deletes the Database with --cascade=orphan, creates it again, and lets it adopt its Secrets.
+func TestAdoptedSecretKeepsCA(t *testing.T) {
+	f := readyFixture(t)
+	before := string(f.secret().Data[credentials.KeyCA])
+	for _, name := range []string{"shop-certificate", "shop-credentials", "shop-settings"} {
+		kindtest.Change(f.Cluster, "default", name, func(s *corev1.Secret) {
+			s.OwnerReferences, s.Annotations[children.AdoptAnnotation] = nil, "Database/shop"
+		})
+	}
+	f.Change(withUID("another-uid"))
+	_ = f.Reconcile() // the other children have no annotation
+	controllertest.Equal(t, "CA", before, string(f.secret().Data[credentials.KeyCA]))
+	controllertest.Equal(t, "owner", types.UID("another-uid"), f.certificate().OwnerReferences[0].UID)
 }
 
 // TestCAThatCannotIssueIsReplaced stores a valid CA that may sign no certificate of a server.
