@@ -12,12 +12,10 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"math/big"
 	"net"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -46,12 +44,17 @@ func ParsePair(chain, key []byte) (*Pair, error) {
 	if len(chain) > maxPEM || len(key) > maxPEM {
 		return nil, fmt.Errorf("a chain or a key has more than %d KiB", maxPEM>>10)
 	}
-	if err := checkSize(key); err != nil {
+	if err := checkNumbers(key); err != nil {
 		return nil, err
 	}
 	parsed, err := tls.X509KeyPair(chain, key)
 	if err != nil {
 		return nil, err
+	}
+	for _, der := range parsed.Certificate {
+		if c, err := x509.ParseCertificate(der); err != nil || isTooLarge(c) {
+			return nil, fmt.Errorf("a certificate cannot be parsed, or has an RSA key with more than %d bits", maxRSA)
+		}
 	}
 	switch private := parsed.PrivateKey.(type) {
 	case *ecdsa.PrivateKey:
@@ -66,13 +69,18 @@ func ParsePair(chain, key []byte) (*Pair, error) {
 	return &Pair{Certificate: parsed, Key: encoded}, err
 }
 
-// checkSize returns an error if a key has numbers that are larger than in any usual RSA key. The packages of Go compute
-// with the numbers of a key before they find that the key is invalid, which can take hours.
-func checkSize(key []byte) error {
+// isTooLarge reports whether a certificate has an RSA key that is larger than any usual one. The verification of a
+// signature of such a key can take minutes.
+func isTooLarge(c *x509.Certificate) bool {
+	key, ok := c.PublicKey.(*rsa.PublicKey)
+	return ok && key.N.BitLen() > maxRSA
+}
+
+// checkNumbers returns an error if an RSA key has numbers that are larger than in any usual key, or more than two
+// primes. The packages of Go compute with the numbers of a key before they find that the key is invalid, which can take
+// hours. checkNumbers checks all keys in PEM, so that it need not know which one Go uses.
+func checkNumbers(key []byte) error {
 	for block, rest := pem.Decode(key); block != nil; block, rest = pem.Decode(rest) {
-		if !strings.HasSuffix(block.Type, "PRIVATE KEY") {
-			continue
-		}
 		der := block.Bytes
 		var wrapped struct {
 			Version   int
@@ -87,17 +95,20 @@ func checkSize(key []byte) error {
 			N          *big.Int
 			E          *big.Int
 			D, P, Q    *big.Int
-			Dp, Dq, Qi *big.Int `asn1:"optional"`
+			Dp, Dq, Qi *big.Int      `asn1:"optional"`
+			MorePrimes asn1.RawValue `asn1:"optional"`
 		}
 		if _, err := asn1.Unmarshal(der, &numbers); err != nil {
-			return nil // no RSA key
+			continue // no RSA key
+		}
+		if len(numbers.MorePrimes.FullBytes) > 0 {
+			return ErrKey
 		}
 		for _, number := range []*big.Int{numbers.N, numbers.E, numbers.D, numbers.P, numbers.Q} {
 			if number.BitLen() > maxRSA {
 				return ErrKey
 			}
 		}
-		return nil
 	}
 	return nil
 }
@@ -202,7 +213,7 @@ func sign(template *x509.Certificate, ca *Pair) (*Pair, error) {
 func encodeKey(key crypto.PrivateKey) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, errors.New("encoding a key: " + err.Error())
+		return nil, fmt.Errorf("encoding a key: %w", err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
@@ -216,18 +227,18 @@ func EncodeBundle(certificates ...*x509.Certificate) []byte {
 	return bundle
 }
 
-// ParseCertificates returns the certificates in PEM, without duplicates. It skips blocks that it cannot decode.
+// ParseCertificates returns the certificates in PEM, without duplicates. It skips blocks that it cannot decode, and RSA
+// keys with more than 8,192 bits.
 func ParseCertificates(bundle []byte) (all []*x509.Certificate) {
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
-		if c, err := x509.ParseCertificate(block.Bytes); err == nil && !slices.ContainsFunc(all, c.Equal) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && !isTooLarge(c) && !slices.ContainsFunc(all, c.Equal) {
 			all = append(all, c)
 		}
 	}
 	return all
 }
 
-// ParseBundle returns the CAs in a PEM bundle that have not expired, without duplicates. It skips blocks that it cannot
-// decode.
+// ParseBundle returns the CAs in a PEM bundle that have not expired, like ParseCertificates.
 func ParseBundle(bundle []byte, now time.Time) []*x509.Certificate {
 	return slices.DeleteFunc(ParseCertificates(bundle), func(c *x509.Certificate) bool {
 		return !c.IsCA || !now.Before(c.NotAfter)

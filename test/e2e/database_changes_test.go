@@ -211,6 +211,19 @@ while :; do
   echo ok || echo "failed:" $out
 done`
 
+// newClients creates an App that runs client in two Pods, and waits until it is Ready.
+func (d *database) newClients(t *testing.T) *attempts {
+	t.Helper()
+	logins := &attempts{}
+	logins.follow(t, d.namespace, "client")
+	here.CreateApp(t, d.namespace, "client", v1alpha1.AppSpec{
+		Image: psqlImage(), Command: []string{"sh", "-c", client}, Replicas: ptr.To[int32](2),
+		DatabaseRef: &v1alpha1.DatabaseReference{Name: "shop"},
+	})
+	here.AppIn(t, d.namespace, "client", v1alpha1.AppReady)
+	return logins
+}
+
 // TestRotationAndReloadUnderApp rotates the credentials, and changes a parameter, while the Pods of an App log in as
 // fast as they can.
 func TestRotationAndReloadUnderApp(t *testing.T) {
@@ -221,13 +234,7 @@ func TestRotationAndReloadUnderApp(t *testing.T) {
 	})
 	d.wantQuery(t, "at first", "create table rows (pod text)", "")
 	start, previous := d.only(t, serverStart), d.keepSecret(t)
-	var logins attempts
-	logins.follow(t, d.namespace, "client")
-	here.CreateApp(t, d.namespace, "client", v1alpha1.AppSpec{
-		Image: psqlImage(), Command: []string{"sh", "-c", client}, Replicas: ptr.To[int32](2),
-		DatabaseRef: &v1alpha1.DatabaseReference{Name: "shop"},
-	})
-	here.AppIn(t, d.namespace, "client", v1alpha1.AppReady)
+	logins := d.newClients(t)
 	logins.passed(t, "before the rotations", 10)
 	for rotation := range 3 {
 		d.kubectl(t, "annotate", "database", "shop", "--overwrite", "windlass.dev/rotate-credentials="+strconv.Itoa(rotation))
@@ -269,13 +276,7 @@ func TestEveryConnectionIsEncrypted(t *testing.T) {
 		t.Errorf("without TLS, psql prints %q, want an error", got)
 	}
 	d.wantQuery(t, "at first", "create table rows (pod text)", "")
-	var logins attempts
-	logins.follow(t, d.namespace, "client")
-	here.CreateApp(t, d.namespace, "client", v1alpha1.AppSpec{
-		Image: psqlImage(), Command: []string{"sh", "-c", client}, Replicas: ptr.To[int32](2),
-		DatabaseRef: &v1alpha1.DatabaseReference{Name: "shop"},
-	})
-	here.AppIn(t, d.namespace, "client", v1alpha1.AppReady)
+	logins := d.newClients(t)
 	logins.passed(t, "before the CA is deleted", 10)
 	d.kubectl(t, "delete", "secret", "shop-certificate")
 	framework.Eventually(t, "two CAs", func(context.Context) (bool, error) {

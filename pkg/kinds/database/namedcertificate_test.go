@@ -103,17 +103,38 @@ func TestDatabaseWaitsForNamedCertificate(t *testing.T) {
 	controllertest.Equal(t, "Secret of the operator", (*corev1.Secret)(nil), f.certificate())
 }
 
-// endlessKey returns an RSA key that is small, except for a factor that Go would take hours to compute with.
-func endlessKey(t *testing.T) []byte {
+// endless is a number with which Go would compute for hours.
+var endless = new(big.Int).SetBit(big.NewInt(1), 80_000, 1)
+
+// rsaKey returns the PEM of a value that has the form of an RSA key.
+func rsaKey(t *testing.T, value any) []byte {
 	t.Helper()
-	der, err := asn1.Marshal(struct {
-		Version       int
-		N, E, D, P, Q *big.Int
-	}{0, big.NewInt(15), big.NewInt(3), big.NewInt(3), new(big.Int).SetBit(big.NewInt(1), 80_000, 1), big.NewInt(5)})
+	der, err := asn1.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: der})
+}
+
+// endlessKey returns an RSA key that is small, except for a factor.
+func endlessKey(t *testing.T) []byte {
+	t.Helper()
+	return rsaKey(t, struct {
+		Version       int
+		N, E, D, P, Q *big.Int
+	}{0, big.NewInt(15), big.NewInt(3), big.NewInt(3), endless, big.NewInt(5)})
+}
+
+// keyWithEndlessPrime returns an RSA key with a third prime.
+func keyWithEndlessPrime(t *testing.T) []byte {
+	t.Helper()
+	type prime struct{ Prime, Exponent, Coefficient *big.Int }
+	n := big.NewInt
+	return rsaKey(t, struct {
+		Version                   int
+		N, E, D, P, Q, Dp, Dq, Qi *big.Int
+		More                      []prime
+	}{1, n(15), n(3), n(3), n(3), n(5), n(1), n(1), n(1), []prime{{endless, n(1), n(1)}}})
 }
 
 func TestNamedCertificateThatCannotBeUsedChangesNothing(t *testing.T) {
@@ -149,8 +170,29 @@ func TestNamedCertificateThatCannotBeUsedChangesNothing(t *testing.T) {
 		data func(t *testing.T, now time.Time) map[string][]byte
 		want string
 	}{
-		"no key":                    {with(corev1.TLSPrivateKeyKey, nil), "are not a certificate and its key in PEM form"},
-		"an endless key":            {with(corev1.TLSPrivateKeyKey, endlessKey(t)), "RSA with at least 2048 bits"},
+		"no key":                 {with(corev1.TLSPrivateKeyKey, nil), "are not a certificate and its key in PEM form"},
+		"an endless key":         {with(corev1.TLSPrivateKeyKey, endlessKey(t)), "RSA with at least 2048 bits"},
+		"an endless third prime": {with(corev1.TLSPrivateKeyKey, keyWithEndlessPrime(t)), "RSA with at least 2048 bits"},
+		"an endless key after a block that Go skips": {
+			with(corev1.TLSPrivateKeyKey, append(
+				pem.EncodeToMemory(&pem.Block{Type: "XPRIVATE KEY", Bytes: []byte("0")}), endlessKey(t)...,
+			)), "RSA with at least 2048 bits",
+		},
+		"a CA with an endless key": {
+			func(t *testing.T, now time.Time) map[string][]byte {
+				data := issued(t, host, now)
+				template := authority
+				template.NotBefore, template.NotAfter = now.Add(-time.Hour), now.Add(time.Hour)
+				by := newSigned(t, now, authority, nil)
+				der, err := x509.CreateCertificate(rand.Reader, &template, by.certificate,
+					&rsa.PublicKey{N: endless, E: 65537}, by.key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				data[certificates.KeyBundle] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+				return data
+			}, "ca.crt has no certificate in PEM form",
+		},
 		"no CA":                     {with(certificates.KeyBundle, []byte("none")), "ca.crt has no certificate in PEM form"},
 		"a large key":               {with(corev1.TLSPrivateKeyKey, make([]byte, maxChain)), "have more than 32 KiB"},
 		"a large CA":                {with(certificates.KeyBundle, make([]byte, 192<<10+1)), "ca.crt has more than 192 KiB"},
@@ -201,6 +243,10 @@ func TestNamedCertificateThatCannotBeUsedChangesNothing(t *testing.T) {
 			controllertest.Equal(t, "reason", "InvalidCertificate", f.reason())
 			controllertest.Equal(t, "settings", settings, f.settings().Data)
 			controllertest.Equal(t, "connection", connection, f.secret().Data)
+
+			f.Change(workMem("8MB")) // other changes take effect
+			controllertest.ErrorContains(t, c.want, f.Reconcile().Err)
+			controllertest.Equal(t, "parameters", "work_mem=8MB", string(f.settings().Data[keyParameters]))
 		})
 	}
 }

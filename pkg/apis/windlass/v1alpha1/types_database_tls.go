@@ -6,8 +6,8 @@ package v1alpha1
 type DatabaseTLS struct {
 	// mode specifies whether clients must use TLS. Required (the default) means that the server rejects every connection
 	// over the network without TLS. Disabled means that the server does not offer TLS, so that anyone who can read the
-	// traffic in the network of the cluster can read the data. A change does not restart PostgreSQL, and
-	// affects only new connections: they fail until the clients use the changed connection Secret.
+	// traffic in the network of the cluster can read the data. A change does not restart PostgreSQL, and affects only new
+	// connections: they fail until the clients use the changed connection Secret.
 	//
 	// +optional
 	// +kubebuilder:default=Required

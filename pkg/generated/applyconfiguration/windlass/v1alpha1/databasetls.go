@@ -13,8 +13,8 @@ import (
 type DatabaseTLSApplyConfiguration struct {
 	// mode specifies whether clients must use TLS. Required (the default) means that the server rejects every connection
 	// over the network without TLS. Disabled means that the server does not offer TLS, so that anyone who can read the
-	// traffic in the network of the cluster can read the data. A change does not restart PostgreSQL, and
-	// affects only new connections: they fail until the clients use the changed connection Secret.
+	// traffic in the network of the cluster can read the data. A change does not restart PostgreSQL, and affects only new
+	// connections: they fail until the clients use the changed connection Secret.
 	Mode *windlassv1alpha1.TLSMode `json:"mode,omitempty"`
 	// secretName is the name of a Secret with the certificate of the server, for example a Secret that cert-manager
 	// writes. It has the keys tls.crt, tls.key and ca.crt. The certificate must be valid for the name
