@@ -201,3 +201,19 @@ func applyInForce(t *testing.T, namespace, policy, text string) {
 		return strings.Contains(output, text), nil
 	})
 }
+
+// reportPods merges JSON into the status of each Pod in a namespace, as the kubelet would.
+func reportPods(t *testing.T, namespace, status string) {
+	t.Helper()
+	pods := shared.Kube.CoreV1().Pods(namespace)
+	all, err := pods.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(all.Items) == 0 {
+		t.Fatalf("listing Pods: there are %d: %v", len(all.Items), err)
+	}
+	for i := range all.Items {
+		if _, err := pods.Patch(t.Context(), all.Items[i].Name, types.StrategicMergePatchType, []byte(status),
+			metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatalf("changing the status of Pod %s: %v", all.Items[i].Name, err)
+		}
+	}
+}

@@ -17,8 +17,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	v1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
@@ -60,9 +58,10 @@ var (
 	placeholder = regexp.MustCompile(`\\\{\w+\\\}`)
 	// elsewhere has the reasons of messages whose commands this package cannot run, and says why.
 	elsewhere = map[string]string{
-		"TemplateReverted":   "the message names a command that somebody else has run",
-		"SettingsNotApplied": "a simulated Pod has no PostgreSQL that could reject settings",
-		"StorageGrowing":     "simulated volumes grow at once",
+		"TemplateReverted":     "the message names a command that somebody else has run",
+		"SettingsNotApplied":   "a simulated Pod has no PostgreSQL that could reject settings",
+		"CertificateNotLoaded": "a simulated Pod has no PostgreSQL that could keep its previous certificate",
+		"StorageGrowing":       "simulated volumes grow at once",
 	}
 )
 
@@ -279,21 +278,5 @@ func wantUnschedulable(t *testing.T, _, output string) {
 	t.Helper()
 	if !strings.Contains(output, "Insufficient cpu") {
 		t.Errorf("the output of the command does not name the cause:\n%s", output)
-	}
-}
-
-// reportPods merges JSON into the status of each Pod in a namespace, as the kubelet would.
-func reportPods(t *testing.T, namespace, status string) {
-	t.Helper()
-	pods := shared.Kube.CoreV1().Pods(namespace)
-	all, err := pods.List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(all.Items) == 0 {
-		t.Fatalf("listing Pods: there are %d: %v", len(all.Items), err)
-	}
-	for i := range all.Items {
-		if _, err := pods.Patch(t.Context(), all.Items[i].Name, types.StrategicMergePatchType, []byte(status),
-			metav1.PatchOptions{}, "status"); err != nil {
-			t.Fatalf("changing the status of Pod %s: %v", all.Items[i].Name, err)
-		}
 	}
 }
