@@ -38,6 +38,11 @@ func newReference(a, b outcome) (reference, []string) {
 			problems = append(problems, "two runs without a fault differ in "+path)
 		}
 	}
+	for name, value := range a.final {
+		if strings.HasPrefix(name, "server/certificate/") && value == "is rejected" {
+			problems = append(problems, "clients reject the certificate of the server in a run without a fault")
+		}
+	}
 	ref.final = ref.applyMask(a.final)
 	return ref, append(problems, ref.compare(b, plan{})...)
 }

@@ -59,7 +59,7 @@ func (h *harness) runScenario(t *testing.T, s *scenario, p plan) (o outcome, log
 	if err := h.observer.failure(); err != nil {
 		t.Fatal(err)
 	}
-	state := r.servers.state()
+	state := r.servers.state(r.end)
 	maps.Copy(state, h.sqlState(t, r))
 	r.collectOutcome(state)
 	return r.outcome, r.logBuffer.String()

@@ -180,8 +180,8 @@ func (s *podServers) running() (servers []*podServer) {
 
 // state returns which roles can log in to the running server, and the result of a login with the connection Secret. The
 // key server/role/ROLE stands for a role, server/login/SECRET for the login, and server/certificate/SECRET for the
-// verification of the server.
-func (s *podServers) state() map[string]string {
+// verification of the server at the time now.
+func (s *podServers) state(now time.Time) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := map[string]string{}
@@ -195,7 +195,7 @@ func (s *podServers) state() map[string]string {
 				state["server/login/"+connectionSecret] = "works"
 			}
 			state["server/certificate/"+connectionSecret] = "is rejected"
-			if server.isVerified(secret, s.run.clock.Now()) {
+			if server.isVerified(secret, now) {
 				state["server/certificate/"+connectionSecret] = "is verified"
 			}
 		}

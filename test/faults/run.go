@@ -37,6 +37,7 @@ type run struct {
 	interval        int            // counts external writes and ends of faults
 	idCounts        map[string]int // the number of recorded requests or events with each name
 	writeCount      int            // the number of writes so far
+	end             time.Time      // the time at which the scenario ended
 	lastWrite       time.Time      // the time of the last write, or of the start of the interval if later
 	logBuffer       strings.Builder
 }
@@ -74,6 +75,7 @@ func (r *run) execute(now time.Time) {
 		r.awaitRest()
 	}
 	r.checkRest(u)
+	r.end = r.clock.Now()
 }
 
 // all returns the processes that run.
