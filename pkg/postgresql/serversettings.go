@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"regexp"
+	"strconv"
 )
 
 // ServerSettings are the settings of a server of a Database, as a client sees them after its login.
@@ -16,8 +17,38 @@ type ServerSettings struct {
 	// PendingRestart are the names of the parameters whose new value takes effect at the next start. There are at most
 	// 32.
 	PendingRestart []string `json:"pendingRestart"`
+	// Volume says how full the volume of the server is.
+	Volume VolumeUsage `json:"volume"`
 	// Certificate is the certificate that the server presented, in DER form. It is nil without TLS.
 	Certificate []byte `json:"-"`
+}
+
+// VolumeUsage is how full a volume is. The zero value means that this is not known.
+type VolumeUsage struct {
+	// Percent is the percentage of the volume that is used, as a threshold of volume.sh in package database. It is 0
+	// below the lowest threshold, and 100 if the server cannot write.
+	Percent int32
+	// Bytes is the size of the file system.
+	Bytes int64
+}
+
+// volumeText matches the percentage and the size in KiB.
+var volumeText = regexp.MustCompile(`^(\d{1,3}) (\d{1,15})$`)
+
+// UnmarshalText implements encoding.TextUnmarshaler. The role of a client can set any text, and thereby hide how full
+// the volume is: another text than a percentage and a size in KiB gives the zero value.
+func (v *VolumeUsage) UnmarshalText(text []byte) error {
+	*v = VolumeUsage{}
+	found := volumeText.FindSubmatch(text)
+	if found == nil {
+		return nil
+	}
+	percent, _ := strconv.ParseInt(string(found[1]), 10, 32)
+	size, _ := strconv.ParseInt(string(found[2]), 10, 64)
+	if percent <= 100 {
+		*v = VolumeUsage{int32(percent), size << 10}
+	}
+	return nil
 }
 
 // maxPending limits ServerSettings.PendingRestart.
@@ -27,6 +58,7 @@ const maxPending = 32
 const settingsQuery = `select json_build_object(
   'revision', left(coalesce(current_setting('windlass.revision', true), ''), 63),
   'problem', left(coalesce(current_setting('windlass.problem', true), ''), 1024),
+  'volume', left(coalesce(current_setting('windlass.volume', true), ''), 63),
   'pendingRestart', (select coalesce(json_agg(name), '[]')
     from (select name from pg_settings where pending_restart order by name limit 32) pending)
 )`

@@ -199,7 +199,10 @@ var ChangesOfDatabase = map[string][]func(*v1alpha1.DatabaseSpec){
 	"image": {
 		func(s *v1alpha1.DatabaseSpec) { s.Image = "postgres:17.7" }, func(s *v1alpha1.DatabaseSpec) { s.Image = "" },
 	},
-	"storage": {func(s *v1alpha1.DatabaseSpec) { s.Storage.Size = resource.MustParse("2Gi") }},
+	"storage": {
+		func(s *v1alpha1.DatabaseSpec) { s.Storage.Size = resource.MustParse("2Gi") },
+		func(s *v1alpha1.DatabaseSpec) { s.Storage.MaxSize = nil },
+	},
 	"databaseName": {
 		func(s *v1alpha1.DatabaseSpec) { s.DatabaseName = "else" }, func(s *v1alpha1.DatabaseSpec) { s.DatabaseName = "" },
 	},

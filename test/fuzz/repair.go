@@ -123,6 +123,9 @@ func (m *maker) repairDatabase(spec map[string]any) {
 		if size, ok := storage["size"].(string); !ok || strings.HasPrefix(size, "-") || strings.Trim(size, "+-0.m") == "" {
 			storage["size"] = one(m.Rand, usualQuantities)
 		}
+		if _, ok := storage["maxSize"]; ok {
+			storage["maxSize"] = storage["size"]
+		}
 	}
 	if tls, ok := spec["tls"].(map[string]any); ok && tls["mode"] == "Disabled" {
 		delete(tls, "secretName")

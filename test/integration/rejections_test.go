@@ -186,6 +186,11 @@ func TestRejectionsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 				"spec.storage.size: ", "must be above 0",
 			},
 		},
+		"a volume that is larger than its largest size": {
+			windlass, "Database", "bad", `{"version":"17","storage":{"size":"2Gi","maxSize":"2147483647"}}`, []string{
+				"spec.storage.maxSize: ", "must not be below storage.size",
+			},
+		},
 		"a database whose name is no role": {
 			windlass, "ExternalDatabase", "bad", `{"databaseName":"pg_shop","connectionSecretRef":{"name":"a"}}`,
 			[]string{"spec: ", "owner must be set"},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +27,8 @@ type Pod struct {
 	account  account
 	held     bool // whether Hold applies to the next start
 	recorded bool // whether Record applies
+	// environment is added to the environment of the container and of its probes.
+	environment []string
 }
 
 // portInPod is the port of the server in a real Pod.
@@ -177,7 +180,7 @@ func (p *Pod) volume(t *testing.T, name string) {
 
 // prepare returns a command with the container's user and environment, without a terminal.
 func (p *Pod) prepare(ctx context.Context, env, argv []string) *exec.Cmd {
-	return p.account.command(ctx, append([]string{"PATH=" + p.path()}, env...), argv)
+	return p.account.command(ctx, slices.Concat([]string{"PATH=" + p.path()}, p.environment, env), argv)
 }
 
 // here replaces the port, the mount paths and the termination message path in an argument or environment variable of a

@@ -60,9 +60,9 @@ func (p *scope) runsNewest() bool {
 	return isUp(p.statefulSet) && p.pod != nil
 }
 
-// observe reads the settings of a running server, and records them in the status. It does not read them if the status
-// already has the newest settings. It sets p.settling if the server may not have the newest settings yet, and p.proven
-// if the server accepts the next password of a rotation.
+// observe reads the settings of a running server, and records them in the status. If the status already has the newest
+// settings, observe at most reads how full the volume is. It sets p.settling if the server may not have the newest
+// settings yet, and p.proven if the server accepts the next password of a rotation.
 func (r *reconciler) observe(ctx context.Context, p *scope) error {
 	status := &p.db.Status
 	fields := slices.DeleteFunc(slices.Clone(status.PendingRestart), func(name string) bool { return !isField(name) })
@@ -71,6 +71,7 @@ func (r *reconciler) observe(ctx context.Context, p *scope) error {
 	}
 	if !p.runsNewest() || r.connector == nil {
 		status.Server, status.PendingRestart = nil, fields
+		p.watch.unreachable = r.connector == nil
 		return nil
 	}
 	started := startOf(p.pod)
@@ -78,6 +79,7 @@ func (r *reconciler) observe(ctx context.Context, p *scope) error {
 		p.awaitsRestart(r.clock.Now()) == 0 {
 		parameters := slices.DeleteFunc(slices.Clone(status.PendingRestart), isField)
 		status.PendingRestart = append(fields, parameters...)
+		r.watchVolume(ctx, p)
 		return nil
 	}
 	status.Server, status.PendingRestart = nil, fields
@@ -91,6 +93,7 @@ func (r *reconciler) observe(ctx context.Context, p *scope) error {
 			status.Server = &v1alpha1.DatabaseServerStatus{Revision: seen.Revision, StartTime: started, Problem: seen.Problem}
 		}
 	}
+	r.noteVolume(p, seen, err)
 	if p.settling, err = settling(p, seen, err, r.clock.Now()); err == nil && p.settling == 0 {
 		p.settling = p.awaitsRestart(r.clock.Now())
 	}

@@ -51,7 +51,8 @@ configure() {
   said=$(printf '%s' "$problem" | tr -d '\000-\037\177' | cut -c 1-1000 | sed "s/[\\\\']/&&/g")
   echo "include 'postgresql.conf'" >"$PGDATA/windlass.conf.new" &&
     sed -e "s/[\\\\']/&&/g" -e "s/=/ = '/" -e "s/\$/'/" "$STATE/parameters" >>"$PGDATA/windlass.conf.new" &&
-    printf "%s\nwindlass.revision = '%s'\nwindlass.problem = '%s'\n" "$tls" "$revision" "$said" >>"$PGDATA/windlass.conf.new" &&
+    printf "%s\nwindlass.revision = '%s'\nwindlass.problem = '%s'\ninclude_if_exists '%s'\n" \
+      "$tls" "$revision" "$said" "$volume" >>"$PGDATA/windlass.conf.new" &&
     mv "$PGDATA/windlass.conf.new" "$PGDATA/windlass.conf"
 }
 

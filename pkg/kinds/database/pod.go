@@ -49,13 +49,16 @@ const (
 const scriptIndex = 2
 
 // serverScript is the script that the container runs. Its arguments are the arguments of the server.
-var serverScript = rolesScript + parametersScript + mainScript
+var serverScript = rolesScript + parametersScript + volumeScript + mainScript
 
 //go:embed roles.sh
 var rolesScript string
 
 //go:embed parameters.sh
 var parametersScript string
+
+//go:embed volume.sh
+var volumeScript string
 
 //go:embed server.sh
 var mainScript string

@@ -54,6 +54,8 @@ type reconciler struct {
 	rejections *controller.Rejections[string]
 	// absences has the absence of each missing Pod, by the UID of its Database.
 	absences *utilcache.Expiring
+	// watches has how full each volume is, by the UID of its Database.
+	watches *utilcache.Expiring
 	// connector is Options.Connector.
 	connector Connector
 	// users finds the known users of the previous login.
@@ -79,7 +81,10 @@ type scope struct {
 	secret     *corev1.Secret // the connection Secret
 	settings   *corev1.Secret // the settings Secret
 	claim      *corev1.PersistentVolumeClaim
-	cannotGrow error // why the claim cannot grow, or nil; the steps continue in both cases
+	cannotGrow error // why the claim cannot grow to spec.storage.size, or nil; the steps continue in both cases
+	watch      watch // how full the volume is
+	// growthRejected is why the API server rejects the growth of a volume that is nearly full, or nil.
+	growthRejected error
 	// template is the Pod template to apply: the desired template, the previous one if the desired template is invalid or
 	// rejected, or nil to leave the StatefulSet as it is.
 	template *corev1.PodTemplateSpec
@@ -112,7 +117,8 @@ func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 		setBlocked(p.db, err)
 		return controller.Result{}, err
 	}
-	again := pods.Earliest(setProgress(p, r.clock.Now()), p.setCredentials())
+	now := r.clock.Now()
+	again := pods.Earliest(pods.Earliest(setProgress(p, now), p.setCredentials()), p.watchAgain(now))
 	if err = p.problems(again); err != nil {
 		setBlocked(p.db, err)
 	}
@@ -190,7 +196,7 @@ func (r *reconciler) checkVolume(p *scope) (*corev1.PersistentVolumeClaim, error
 // server in it, and observe both.
 func (r *reconciler) server(ctx context.Context, p *scope) error {
 	for _, step := range []func(context.Context, *scope) error{
-		r.findPod, r.missing, r.replace, r.notify, r.observe, r.move,
+		r.findPod, r.missing, r.replace, r.notify, r.observe, r.grow, r.move,
 	} {
 		if err := step(ctx, p); err != nil {
 			return err

@@ -252,7 +252,8 @@ func TestRotationsWithoutFailedLogin(t *testing.T) {
 				"alter role app in database app set work_mem = '7MB'"); err != nil {
 				t.Fatal(err)
 			}
-			// The text of these settings of the owner contains a statement if it is quoted in one encoding and read in another.
+			// The text of these settings of the owner contains a statement if it is quoted in one encoding and read in
+			// another.
 			session := d.login(t)
 			for _, sql := range []string{
 				"alter role app set backslash_quote = on", "alter role app set client_encoding = 'SJIS'",

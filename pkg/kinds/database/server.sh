@@ -23,7 +23,8 @@
 #   TERMINATION_LOG   file for the message that the operator shows if this script fails
 #
 # The parameters windlass.revision and windlass.problem tell clients which settings the server has, and which it could
-# not apply.
+# not apply. The parameter windlass.volume has the percentage of the volume that is used, as a threshold of volume.sh, and
+# the size of the volume in KiB.
 set -eu
 umask 077
 unset PGSERVICE # this script names the database of each connection
@@ -42,9 +43,19 @@ fail() {
   exit 1
 }
 
-fail_to_start() { fail "PostgreSQL does not start: $why."; }
+fail_if_full() {
+  ! is_full || fail "The volume is full: $free of $size KiB are free. Unless it grows by itself, increase storage.size or storage.maxSize."
+}
 
-fail_to_write() { fail "The parameters cannot be written to the volume."; }
+fail_to_start() {
+  fail_if_full
+  fail "PostgreSQL does not start: $why."
+}
+
+fail_to_write() {
+  fail_if_full
+  fail "The parameters cannot be written to the volume."
+}
 
 # make_directory creates the data directory under another name and then renames it, so that an
 # interrupted start leaves no incomplete directory.
@@ -53,7 +64,11 @@ make_directory() {
   [ ! -e "$PGDATA" ] || fail "The volume has other files than the data of PostgreSQL in $PGDATA. Check these files. For an empty volume, create a Database with another name."
   rm -rf "$PGDATA.new"
   initdb --pgdata="$PGDATA.new" --username=postgres --encoding=UTF8 --locale=C.UTF-8 --data-checksums \
-    --auth-local=trust --auth-host=scram-sha-256 >/dev/null
+    --auth-local=trust --auth-host=scram-sha-256 >/dev/null || {
+    rm -rf "$PGDATA.new"
+    fail_if_full
+    fail "PostgreSQL cannot initialize the volume; its log says why."
+  }
   mv "$PGDATA.new" "$PGDATA"
   sync "$(dirname "$PGDATA")"
 }
@@ -149,6 +164,7 @@ ask() {
 start() {
   lock_timeout=10s
   rm -f "$STATE/looked" # without this file, the liveness probe succeeds
+  check_volume || true
   configure || fail_to_write
   if ! start_without_network "$@"; then
     [ -e "$started" ] && ! cmp -s "$STATE/parameters" "$started" || fail_to_start
@@ -220,12 +236,15 @@ start "$@"
 printf '%s' "$revision" >"$STATE/applied"
 trap 'stop && exit 0' INT TERM
 
-# Look for new settings every second, until the server ends. After a failure, try again in 5 seconds.
-applied=$revision wait=0
+# Look for new settings every second, and at the volume every 5 seconds, until the server ends. After a failure, try again
+# in 5 seconds.
+applied=$revision wait=0 seconds=0
 while kill -0 "$server" 2>/dev/null; do
   sleep 1 &
   wait $! || true
   [ "$wait" = 0 ] || wait=$((wait - 1))
+  seconds=$(((seconds + 1) % 5))
+  if [ "$seconds" = 0 ] && check_volume; then kill -HUP "$server" 2>/dev/null || true; fi
   now=
   IFS= read -r now 2>/dev/null <"$SETTINGS/revision" || true
   printf '%s' "$now" 2>/dev/null >"$STATE/looked" || true # the liveness probe reads this file

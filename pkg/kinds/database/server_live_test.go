@@ -38,12 +38,19 @@ type liveServer struct {
 
 func newLiveServer(t *testing.T, changes ...func(*v1alpha1.Database)) *liveServer {
 	t.Helper()
+	s := newServer(t, changes...)
+	s.launch(t)
+	s.awaitReady(t)
+	return s
+}
+
+// newServer returns a server that does not run yet.
+func newServer(t *testing.T, changes ...func(*v1alpha1.Database)) *liveServer {
+	t.Helper()
 	s := &liveServer{db: example(changes...), pod: postgres.NewPod(t)}
 	s.issue(t)
 	s.setPassword("canary-of-the-first-password")
 	s.mount(t)
-	s.launch(t)
-	s.awaitReady(t)
 	return s
 }
 

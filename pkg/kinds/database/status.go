@@ -34,6 +34,9 @@ func setBlocked(db *v1alpha1.Database, err error) {
 // 0.
 func setProgress(p *scope, now time.Time) time.Duration {
 	summary, requeueAfter := summaryOf(p.db, p.statefulSet, p.pod, p.claim, now)
+	if summary.State == controller.StateReady {
+		p.addVolume(&summary)
+	}
 	if p.absence != nil && summary.Reason == messageStarting.Reason {
 		requeueAfter = p.absence.next.Sub(now)
 		if p.absence.note != nil {

@@ -44,8 +44,8 @@ func desiredTemplate(db *v1alpha1.Database, image string) (*corev1.PodTemplateSp
 	if !equality.Semantic.DeepEqual(generated, template) {
 		podtemplate.SetOverrides(template, db.Spec.PodTemplate)
 	}
-	// The API server copies serviceAccountName into the deprecated field. If only serviceAccountName were changed, the API
-	// server would restore it from the copy.
+	// The API server copies serviceAccountName into the deprecated field. If only serviceAccountName were changed, the
+	// API server would restore it from the copy.
 	account := cmp.Or(template.Spec.ServiceAccountName, template.Spec.DeprecatedServiceAccount)
 	template.Spec.ServiceAccountName, template.Spec.DeprecatedServiceAccount = account, account
 	return template, nil

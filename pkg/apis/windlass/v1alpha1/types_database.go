@@ -193,6 +193,7 @@ const (
 // DatabaseStorage is the volume of a Database.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storage.storageClassName cannot be changed, because a volume stays in its storage class; create another Database of that class, and copy the data with pg_dump and psql"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxSize) || [self.size, self.maxSize].exists(size, !string(size).matches('^[+-]?[0-9.]{1,64}([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$')) || quantity(string(self.maxSize)).compareTo(quantity(string(self.size))) >= 0",fieldPath=".maxSize",message="storage.maxSize must not be below storage.size"
 type DatabaseStorage struct {
 	// size is the minimum size of the volume. It can be increased if the storage class allows volumes to
 	// grow. It cannot be reduced below the size of the volume.
@@ -200,6 +201,13 @@ type DatabaseStorage struct {
 	// +required
 	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[+]?[0-9.]*[1-9]')",message="storage.size must be above 0"
 	Size resource.Quantity `json:"size"`
+
+	// maxSize is the size up to which the volume grows by itself. When four fifths of the volume are used, the volume
+	// grows by a fifth, rounded up to GiB. The storage class must allow volumes to grow, and the operator must be able to
+	// connect to the Pod. Defaults to no growth.
+	//
+	// +optional
+	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 
 	// storageClassName is the name of the StorageClass of the volume. It cannot be changed. Defaults to
 	// the default StorageClass of the cluster.

@@ -69,6 +69,14 @@ type DatabaseServerStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Problem string `json:"problem,omitempty"`
+
+	// volumeUsedPercent says how full the volume is: 80, 90 or 95 if so many percent of the volume are used, or 100 if
+	// PostgreSQL can no longer write. Below 80 percent, the field is empty.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	VolumeUsedPercent int32 `json:"volumeUsedPercent,omitempty"`
 }
 
 // SecretBinding is a reference to a Secret in the same namespace.

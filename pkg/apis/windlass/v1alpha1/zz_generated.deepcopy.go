@@ -1150,6 +1150,11 @@ func (in *DatabaseStatus) DeepCopy() *DatabaseStatus {
 func (in *DatabaseStorage) DeepCopyInto(out *DatabaseStorage) {
 	*out = *in
 	out.Size = in.Size.DeepCopy()
+	if in.MaxSize != nil {
+		in, out := &in.MaxSize, &out.MaxSize
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.StorageClassName != nil {
 		in, out := &in.StorageClassName, &out.StorageClassName
 		*out = new(string)

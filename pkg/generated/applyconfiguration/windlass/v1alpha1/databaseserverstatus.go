@@ -17,6 +17,9 @@ type DatabaseServerStatusApplyConfiguration struct {
 	StartTime *v1.Time `json:"startTime,omitempty"`
 	// problem says which settings the server could not apply, and why. The server runs with the previous settings.
 	Problem *string `json:"problem,omitempty"`
+	// volumeUsedPercent says how full the volume is: 80, 90 or 95 if so many percent of the volume are used, or 100 if
+	// PostgreSQL can no longer write. Below 80 percent, the field is empty.
+	VolumeUsedPercent *int32 `json:"volumeUsedPercent,omitempty"`
 }
 
 // DatabaseServerStatusApplyConfiguration constructs a declarative configuration of the DatabaseServerStatus type for use with
@@ -46,5 +49,13 @@ func (b *DatabaseServerStatusApplyConfiguration) WithStartTime(value v1.Time) *D
 // If called multiple times, the Problem field is set to the value of the last call.
 func (b *DatabaseServerStatusApplyConfiguration) WithProblem(value string) *DatabaseServerStatusApplyConfiguration {
 	b.Problem = &value
+	return b
+}
+
+// WithVolumeUsedPercent sets the VolumeUsedPercent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the VolumeUsedPercent field is set to the value of the last call.
+func (b *DatabaseServerStatusApplyConfiguration) WithVolumeUsedPercent(value int32) *DatabaseServerStatusApplyConfiguration {
+	b.VolumeUsedPercent = &value
 	return b
 }

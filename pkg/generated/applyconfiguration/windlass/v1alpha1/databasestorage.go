@@ -14,6 +14,10 @@ type DatabaseStorageApplyConfiguration struct {
 	// size is the minimum size of the volume. It can be increased if the storage class allows volumes to
 	// grow. It cannot be reduced below the size of the volume.
 	Size *resource.Quantity `json:"size,omitempty"`
+	// maxSize is the size up to which the volume grows by itself. When four fifths of the volume are used, the volume
+	// grows by a fifth, rounded up to GiB. The storage class must allow volumes to grow, and the operator must be able to
+	// connect to the Pod. Defaults to no growth.
+	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 	// storageClassName is the name of the StorageClass of the volume. It cannot be changed. Defaults to
 	// the default StorageClass of the cluster.
 	StorageClassName *string `json:"storageClassName,omitempty"`
@@ -30,6 +34,14 @@ func DatabaseStorage() *DatabaseStorageApplyConfiguration {
 // If called multiple times, the Size field is set to the value of the last call.
 func (b *DatabaseStorageApplyConfiguration) WithSize(value resource.Quantity) *DatabaseStorageApplyConfiguration {
 	b.Size = &value
+	return b
+}
+
+// WithMaxSize sets the MaxSize field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxSize field is set to the value of the last call.
+func (b *DatabaseStorageApplyConfiguration) WithMaxSize(value resource.Quantity) *DatabaseStorageApplyConfiguration {
+	b.MaxSize = &value
 	return b
 }
 
