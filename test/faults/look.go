@@ -2,6 +2,10 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 
 	"windlass.dev/windlass/pkg/postgresql"
 )
@@ -35,6 +39,33 @@ func (c podConnector) Settings(_ context.Context, _ string, as postgresql.Settin
 	return postgresql.ServerSettings{}, lost
 }
 
+// fill returns a step after which the volume has so much data.
+func fill(size string) step {
+	data := apiresource.MustParse(size)
+	return func(u *user) {
+		servers := u.run.servers
+		servers.mu.Lock()
+		servers.used = data.Value()
+		servers.mu.Unlock()
+		u.run.beginInterval()
+	}
+}
+
+// usage returns how full the volume is, as the script in a real Pod does.
+func (s *podServers) usage() postgresql.VolumeUsage {
+	var claim corev1.PersistentVolumeClaim
+	if o := s.run.find("persistentvolumeclaims", s.run.namespace, "shop"); o == nil || json.Unmarshal(o.raw, &claim) != nil {
+		return postgresql.VolumeUsage{}
+	}
+	seen := postgresql.VolumeUsage{Bytes: claim.Status.Capacity.Storage().Value()}
+	for _, threshold := range []int64{80, 90, 95, 100} {
+		if s.used*100 >= seen.Bytes*threshold {
+			seen.Percent = int32(threshold)
+		}
+	}
+	return seen
+}
+
 // login logs in to the server at an address, and returns its settings.
 func (s *podServers) login(as postgresql.Settings) (postgresql.ServerSettings, error) {
 	s.mu.Lock()
@@ -47,7 +78,7 @@ func (s *podServers) login(as postgresql.Settings) (postgresql.ServerSettings, e
 			return postgresql.ServerSettings{},
 				postgresql.NewError(postgresql.LoginRejected, "the server rejects the login %q", as.Username)
 		}
-		return postgresql.ServerSettings{Revision: server.revision}, nil
+		return postgresql.ServerSettings{Revision: server.revision, Volume: s.usage()}, nil
 	}
 	return postgresql.ServerSettings{}, postgresql.NewError(postgresql.Silent, "no server responds at %s", as.Host)
 }

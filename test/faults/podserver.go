@@ -24,6 +24,8 @@ type podServers struct {
 	volumes map[types.UID]volume     // by the UID of the claim
 	servers map[types.UID]*podServer // by the UID of the Pod
 	promise promise
+	// used is the number of bytes of data on the volume.
+	used int64
 }
 
 // volume is the data of a server: the passwords of the roles that can log in, by the name of the role. A later Pod on

@@ -1,11 +1,15 @@
 package faults
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/test/framework"
@@ -14,10 +18,20 @@ import (
 var databases = kind[v1alpha1.DatabaseSpec]{
 	name: "database", resource: "databases", orphaned: []string{
 		"statefulsets/shop", "secrets/shop-credentials", "persistentvolumeclaims/shop",
-	}, fullSpec: framework.EverythingOfDatabase, changes: framework.ChangesOfDatabase, createReferences: noAction,
+	}, fullSpec: withMaxSize(nil), changes: framework.ChangesOfDatabase, createReferences: noAction,
 	object: func(_ *user, spec v1alpha1.DatabaseSpec) metav1.Object {
 		return &v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: spec}
 	},
+}
+
+// withMaxSize returns a function that returns the spec of a Database with every field, but with the given maxSize. The
+// operator polls the server of a Database with maxSize, which has a scenario of its own.
+func withMaxSize(maxSize *apiresource.Quantity) func() v1alpha1.DatabaseSpec {
+	return func() v1alpha1.DatabaseSpec {
+		spec := framework.EverythingOfDatabase()
+		spec.Storage.MaxSize = maxSize
+		return spec
+	}
 }
 
 func noAction(*user) {}
@@ -51,7 +65,12 @@ func createConnectionSecrets(u *user) {
 func databaseScenarios() []scenario {
 	retained := databases.with(func(s *v1alpha1.DatabaseSpec) { s.DeletionPolicy = v1alpha1.DeletionRetain })
 	rotating := databases.with(func(s *v1alpha1.DatabaseSpec) { s.Credentials = shortGrace() })
+	growing := databases.with(func(s *v1alpha1.DatabaseSpec) { s.Storage.MaxSize = ptr.To(apiresource.MustParse("8Gi")) })
 	return append(databases.scenarios(), databases.driftScenario(),
+		scenario{
+			name: growingScenario, setUp: []step{growing.create}, steps: []step{fill("900Mi"), fill("1900Mi")},
+			invariant: growsThrough("1Gi", "2Gi", "3Gi"),
+		},
 		scenario{
 			name: "database-retained", setUp: []step{retained.create}, steps: []step{
 				retained.delete,
@@ -105,6 +124,28 @@ func externalDatabaseScenarios() []scenario {
 		},
 			steps: []step{externalDatabases.create}, check: isStalled("externaldatabases/shop")},
 	)
+}
+
+// growingScenario is the name of the scenario in which a volume grows by itself.
+const growingScenario = "database-growing"
+
+// growsThrough returns a check that the claim requests exactly these sizes, one after the other.
+func growsThrough(sizes ...string) func(*user) {
+	return func(u *user) {
+		var requested []string
+		for _, e := range u.run.history.eventsUntil(newestVersion) {
+			var claim corev1.PersistentVolumeClaim
+			if resources[e.object.resource].Resource != "persistentvolumeclaims" || json.Unmarshal(e.object.raw, &claim) != nil {
+				continue
+			}
+			if size := claim.Spec.Resources.Requests.Storage().String(); !slices.Contains(requested, size) {
+				requested = append(requested, size)
+			}
+		}
+		if !slices.Equal(requested, sizes) {
+			u.run.addViolation("the claim requests %v, one after the other, want %v", requested, sizes)
+		}
+	}
 }
 
 // shortGrace returns credentials with a grace period that ends before recording is paused.

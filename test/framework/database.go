@@ -23,7 +23,7 @@ func SmallestDatabase() v1alpha1.DatabaseSpec {
 func EverythingOfDatabase() v1alpha1.DatabaseSpec {
 	return v1alpha1.DatabaseSpec{
 		Version: "17", Image: "postgres:17.6", Storage: v1alpha1.DatabaseStorage{
-			Size: resource.MustParse("1Gi"), StorageClassName: ptr.To("standard"),
+			Size: resource.MustParse("1Gi"), MaxSize: ptr.To(resource.MustParse("8Gi")), StorageClassName: ptr.To("standard"),
 		},
 		DatabaseName: "orders", Owner: "clerk", OwnerAttributes: []v1alpha1.OwnerAttribute{
 			v1alpha1.OwnerCreateDB, v1alpha1.OwnerCreateRole,

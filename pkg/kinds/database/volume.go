@@ -35,8 +35,10 @@ const (
 
 // watch is what the operator knows about how full a volume is.
 type watch struct {
-	// next is when the operator reads it again.
-	next time.Time
+	// at is when the operator last tried to read it, and every is how long the operator waits then. every is 0 if the
+	// operator does not read it.
+	at    time.Time
+	every time.Duration
 	// volume is the zero value if the operator does not know it.
 	volume postgresql.VolumeUsage
 	// failures is the number of consecutive failures to read it.
@@ -52,8 +54,8 @@ func (r *reconciler) watchVolume(ctx context.Context, p *scope) {
 	known, found := r.watchOf(p.db)
 	switch {
 	case !found && !isWatched(p.db):
-		r.noteWatch(p, watch{next: now.Add(resync)}) // so that a new process does not connect to all servers at once
-	case found && now.Before(known.next):
+		r.noteWatch(p, watch{every: resync}) // so that a new process does not connect to all servers at once
+	case found && known.dueIn(now) > 0:
 		p.watch = known
 	default:
 		seen, err := r.lookAt(ctx, p)
@@ -83,14 +85,13 @@ func (r *reconciler) noteVolume(p *scope, seen postgresql.ServerSettings, err er
 	} else if p.db.Status.Server != nil {
 		p.db.Status.Server.VolumeUsedPercent = seen.Volume.Percent
 	}
-	every := resync
+	w.every = resync
 	if isWatched(p.db) {
-		every = watchEvery
+		w.every = watchEvery
 	}
 	if w.unreachable {
-		every *= failedFactor
+		w.every *= failedFactor
 	}
-	w.next = r.clock.Now().Add(every)
 	r.noteWatch(p, w)
 }
 
@@ -103,19 +104,29 @@ func (r *reconciler) watchOf(db *v1alpha1.Database) (w watch, found bool) {
 	return w, found
 }
 
-// noteWatch remembers w until a few minutes after it is due.
+// noteWatch sets p.watch, and remembers it until a few minutes after the operator reads again.
 func (r *reconciler) noteWatch(p *scope, w watch) {
+	w.at = r.clock.Now()
 	p.watch = w
-	r.watches.Set(p.db.UID, w, w.next.Sub(r.clock.Now())+resync/2)
+	r.watches.Set(p.db.UID, w, w.every+resync/2)
+}
+
+// dueIn returns the time until the operator reads again, or 0 if this is due or if the clock was set back.
+func (w watch) dueIn(now time.Time) time.Duration {
+	age := now.Sub(w.at)
+	if age < 0 {
+		return 0
+	}
+	return max(0, w.every-age)
 }
 
 // watchAgain returns the time until the operator reads again how full the volume is, or 0 if the next resync is soon
 // enough.
 func (p *scope) watchAgain(now time.Time) time.Duration {
-	if !isWatched(p.db) || p.watch.next.IsZero() {
+	if !isWatched(p.db) || p.watch.every == 0 {
 		return 0
 	}
-	return max(p.watch.next.Sub(now), time.Second)
+	return max(p.watch.dueIn(now), time.Second)
 }
 
 // grow makes a volume grow by a fifth that is at least four fifths full, up to spec.storage.maxSize. The claim keeps
