@@ -58,6 +58,8 @@ type failure struct {
 	class Class
 	// code is the SQLSTATE code that the server reported, or "".
 	code string
+	// routine is the function of PostgreSQL that reported the error, or "".
+	routine string
 	// detail is for the administrator of the operator, because it may reveal what responds at an address.
 	detail   string
 	conflict Conflict
@@ -155,10 +157,20 @@ func ofServer(err error) bool {
 // acceptsPassword reports whether a server had accepted the password before it reported the error of a login
 // (PerformAuthentication in src/backend/utils/init/postinit.c). A server without a free connection reports
 // codeTooManyConnections before it checks the password, but then no login works.
+//
+// A server that cannot read its own files reports codeNoPrivilege or codeUndefinedFile before it checks the password.
+// Therefore these codes count only with a function of PostgreSQL that runs later: the check of the privilege CONNECT,
+// and the loading of libraries that a role or a database names.
 func acceptsPassword(err error) bool {
-	return slices.Contains([]string{
-		codeTooManyConnections, codeNotNow, codeNoPrivilege, codeNoSuchDatabase, codeTransactionTimeout, codeUndefinedFile,
-	}, failureOf(err).code)
+	failed := failureOf(err)
+	switch failed.code {
+	case codeTooManyConnections, codeNotNow, codeNoSuchDatabase, codeTransactionTimeout:
+		return true
+	case codeNoPrivilege, codeUndefinedFile:
+		return slices.Contains([]string{"CheckMyDatabase", "check_restricted_library_name", "internal_load_library"},
+			failed.routine)
+	}
+	return false
 }
 
 func isCode(err error, code string) bool { return failureOf(err).code == code }

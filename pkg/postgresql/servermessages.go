@@ -80,7 +80,7 @@ func (h hearing) reported(pg *pgconn.PgError) error {
 		said += ": " + strings.ReplaceAll(pg.Detail, "\n", "; ")
 	}
 	text := fmt.Errorf("%s (SQLSTATE %s)", h.words(said), code)
-	return &failure{error: text, class: classOfCode(code), code: code, detail: h.words(pg.Detail)}
+	return &failure{error: text, class: classOfCode(code), code: code, routine: pg.Routine, detail: h.words(pg.Detail)}
 }
 
 var sqlState = regexp.MustCompile(`^[0-9A-Za-z]{5}$`)
