@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 )
@@ -26,14 +27,14 @@ type ServerSettings struct {
 // VolumeUsage is how full a volume is. The zero value means that this is not known.
 type VolumeUsage struct {
 	// Percent is the percentage of the volume that is used, as a threshold of volume.sh in package database. It is 0
-	// below the lowest threshold, and 100 if the server cannot write.
+	// below the lowest threshold, and 100 if transactions are read-only because of the volume.
 	Percent int32
 	// Bytes is the size of the file system.
 	Bytes int64
 }
 
 // volumeText matches the percentage and the size in KiB.
-var volumeText = regexp.MustCompile(`^(\d{1,3}) (\d{1,15})$`)
+var volumeText = regexp.MustCompile(`^(\d{1,3}) (\d{1,18})$`)
 
 // UnmarshalText implements encoding.TextUnmarshaler. The role of a client can set any text, and thereby hide how full
 // the volume is: another text than a percentage and a size in KiB gives the zero value.
@@ -46,7 +47,7 @@ func (v *VolumeUsage) UnmarshalText(text []byte) error {
 	percent, _ := strconv.ParseInt(string(found[1]), 10, 32)
 	size, _ := strconv.ParseInt(string(found[2]), 10, 64)
 	if percent <= 100 {
-		*v = VolumeUsage{int32(percent), size << 10}
+		*v = VolumeUsage{int32(percent), min(size, math.MaxInt64>>10) << 10}
 	}
 	return nil
 }

@@ -39,7 +39,8 @@ func (c podConnector) Settings(_ context.Context, _ string, as postgresql.Settin
 	return postgresql.ServerSettings{}, lost
 }
 
-// fill returns a step after which the volume has so much data.
+// fill returns a step after which the volume has so much data. It also changes the Database: after the fault clock-1h,
+// the periodic reading of the volume comes an hour late, because the clock of the bubble has no monotonic time.
 func fill(size string) step {
 	data := apiresource.MustParse(size)
 	return func(u *user) {
@@ -47,14 +48,17 @@ func fill(size string) step {
 		servers.mu.Lock()
 		servers.used = data.Value()
 		servers.mu.Unlock()
-		u.run.beginInterval()
+		u.patch(windlass, "databases", "shop", map[string]any{
+			"metadata": map[string]any{"annotations": map[string]string{"example.com/data": size}},
+		})
 	}
 }
 
 // usage returns how full the volume is, as the script in a real Pod does.
 func (s *podServers) usage() postgresql.VolumeUsage {
 	var claim corev1.PersistentVolumeClaim
-	if o := s.run.find("persistentvolumeclaims", s.run.namespace, "shop"); o == nil || json.Unmarshal(o.raw, &claim) != nil {
+	o := s.run.find("persistentvolumeclaims", s.run.namespace, "shop")
+	if o == nil || json.Unmarshal(o.raw, &claim) != nil {
 		return postgresql.VolumeUsage{}
 	}
 	seen := postgresql.VolumeUsage{Bytes: claim.Status.Capacity.Storage().Value()}

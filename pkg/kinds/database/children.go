@@ -88,6 +88,7 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 		wrapped[*corev1.PersistentVolumeClaim]{r.claim, r.applyClaim},
 		wrapped[*appsv1.StatefulSet]{r.statefulSet, r.applyStatefulSet},
 		children.Step[*scope]{Name: "server", Needs: []string{nameStatefulSet}, Apply: r.server},
+		children.Step[*scope]{Name: "growth", Needs: []string{nameStatefulSet}, Apply: r.grow}, // after the server was read
 	}
 }
 

@@ -94,7 +94,7 @@ func declare(
 		pods:       c.Kube.CoreV1(),
 		rejections: controller.NewRejections[string](r.Clock),
 		absences:   utilcache.NewExpiringWithClock(r.Clock),
-		watches:    utilcache.NewExpiringWithClock(r.Clock),
+		readings:   utilcache.NewExpiringWithClock(r.Clock),
 		connector:  o.Connector, named: secrets,
 		users:  users,
 		events: r.Events,

@@ -96,25 +96,31 @@ var (
 	messageCertificateNotLoaded = Messages.Declare("CertificateNotLoaded", "PostgreSQL has not loaded its new "+
 		"certificate, and uses the previous one. See `kubectl logs -n {namespace} {pod}`.", "Read the log of the Pod.")
 	messageVolumeFilling = Messages.Declare("VolumeFilling",
-		"PostgreSQL accepts connections, but {percent} % of the volume of {size} are used. {advice}",
-		"Follow the message before the volume is full.")
-	messageVolumeFull = Messages.Declare("VolumeFull", "The volume of {size} is full. Transactions are read-only until "+
-		"there is space again. {advice} To delete data instead, begin the session with SET default_transaction_read_only "+
-		"= off, and run DROP TABLE or TRUNCATE: DELETE makes no space.", "Follow the message.")
+		"PostgreSQL accepts connections, but at least {percent} % of the volume of {size} are used. {advice}",
+		"Do what the message says. When the volume is full, transactions are read-only.")
+	messageVolumeFull = Messages.Declare("VolumeFull", "The volume of {size} is full. Transactions are read-only by "+
+		"default until there is free space again. {advice} A user can delete data in a session with SET "+
+		"default_transaction_read_only = off: see docs/database.md, section The volume.",
+		"Do what the message says, or delete data: see [The volume](database.md#the-volume).")
+	messageStoppedByVolume = Messages.Declare("VolumeFull",
+		"The volume of {size} is so full that PostgreSQL does not start. {advice}", "Do what the message says.")
 	messageVolumeNotObserved = Messages.Declare("VolumeNotObserved", "PostgreSQL accepts connections, but the volume "+
-		"does not grow by itself, because the operator does not know how full the volume is. The operator must be able to "+
-		"connect to the Pod, must not have --connect-to-databases=false, and the image must have the program df.",
-		"Let the operator reach the Pods of Databases, or remove storage.maxSize and observe the volume yourself.")
+		"does not grow by itself, because the operator cannot read how full the volume is. Check that the operator can "+
+		"connect to Pod {pod}, that the operator runs without --connect-to-databases=false, and that the image has the "+
+		"program df.", "Let the operator connect, or remove storage.maxSize and observe the volume yourself.")
 	messageSetMaxSize = Messages.Declare("",
-		"Increase storage.size, or set storage.maxSize, so that the volume grows by itself.", partOfMessage)
+		"Increase storage.size above {size}, or set storage.maxSize: the volume then grows by itself.", partOfMessage)
 	messageAtMaxSize = Messages.Declare("",
 		"The volume has reached storage.maxSize: increase storage.maxSize.", partOfMessage)
-	messageIsGrowing    = Messages.Declare("", "The volume is growing to {requested}.", partOfMessage)
+	messageWillGrow = Messages.Declare("",
+		"The volume grows as soon as the operator can read how full it is and change the claim.", partOfMessage)
+	messageHasGrown = Messages.Declare("",
+		"The volume has just grown, and PostgreSQL has not measured it yet.", partOfMessage)
 	messageGrowthFailed = Messages.Declare("",
 		"The volume cannot grow: {error}. If the cause cannot be corrected, copy the data to another Database.",
 		partOfMessage)
-	messageGrowthUnknown = Messages.Declare("",
-		"The file system does not have the size of the volume, so the volume does not grow by itself.", partOfMessage)
+	messageOtherFileSystem = Messages.Declare("", "The volume does not grow by itself, because its file system has "+
+		"another size than the volume: increase storage.size above {size}.", partOfMessage)
 	messageCannotGrow = Messages.Declare("StorageCannotGrow",
 		"The size of the volume stays {size}: {error}. Set storage.size to {size}, or copy the data to another Database.",
 		"Set spec.storage.size to the size of the volume, or use a storage class that allows expansion.")

@@ -71,7 +71,7 @@ func (r *reconciler) observe(ctx context.Context, p *scope) error {
 	}
 	if !p.runsNewest() || r.connector == nil {
 		status.Server, status.PendingRestart = nil, fields
-		p.watch.unreachable = r.connector == nil
+		p.reading.unobserved = r.connector == nil
 		return nil
 	}
 	started := startOf(p.pod)
@@ -79,7 +79,7 @@ func (r *reconciler) observe(ctx context.Context, p *scope) error {
 		p.awaitsRestart(r.clock.Now()) == 0 {
 		parameters := slices.DeleteFunc(slices.Clone(status.PendingRestart), isField)
 		status.PendingRestart = append(fields, parameters...)
-		r.watchVolume(ctx, p)
+		r.readVolume(ctx, p)
 		return nil
 	}
 	status.Server, status.PendingRestart = nil, fields
@@ -93,7 +93,7 @@ func (r *reconciler) observe(ctx context.Context, p *scope) error {
 			status.Server = &v1alpha1.DatabaseServerStatus{Revision: seen.Revision, StartTime: started, Problem: seen.Problem}
 		}
 	}
-	r.noteVolume(p, seen, err)
+	r.noteReading(p, seen.Volume, err)
 	if p.settling, err = settling(p, seen, err, r.clock.Now()); err == nil && p.settling == 0 {
 		p.settling = p.awaitsRestart(r.clock.Now())
 	}

@@ -54,8 +54,8 @@ type reconciler struct {
 	rejections *controller.Rejections[string]
 	// absences has the absence of each missing Pod, by the UID of its Database.
 	absences *utilcache.Expiring
-	// watches has how full each volume is, by the UID of its Database.
-	watches *utilcache.Expiring
+	// readings has the last reading of each volume, by the UID of its Database.
+	readings *utilcache.Expiring
 	// connector is Options.Connector.
 	connector Connector
 	// users finds the known users of the previous login.
@@ -82,7 +82,7 @@ type scope struct {
 	settings   *corev1.Secret // the settings Secret
 	claim      *corev1.PersistentVolumeClaim
 	cannotGrow error // why the claim cannot grow to spec.storage.size, or nil; the steps continue in both cases
-	watch      watch // how full the volume is
+	reading    reading
 	// growthRejected is why the API server rejects the growth of a volume that is nearly full, or nil.
 	growthRejected error
 	// template is the Pod template to apply: the desired template, the previous one if the desired template is invalid or
@@ -113,12 +113,12 @@ func newScope(db *v1alpha1.Database, owner children.Owner) *scope {
 // finish sets the status, and returns the result of the reconcile. err is the error of the children.
 func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 	if err != nil {
-		err = controller.Join(p.cannotEncrypt, err)
+		err = controller.Join(p.cannotEncrypt, p.volumeFull(), err)
 		setBlocked(p.db, err)
 		return controller.Result{}, err
 	}
 	now := r.clock.Now()
-	again := pods.Earliest(pods.Earliest(setProgress(p, now), p.setCredentials()), p.watchAgain(now))
+	again := pods.Earliest(pods.Earliest(setProgress(p, now), p.setCredentials()), p.readAgain(now))
 	if err = p.problems(again); err != nil {
 		setBlocked(p.db, err)
 	}
@@ -130,7 +130,9 @@ func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 func (p *scope) problems(again time.Duration) error {
 	retry := pods.Earliest(again, cmp.Or(p.retryChange, problemRetry))
 	var all []error
-	for _, problem := range []error{p.cannotEncrypt, p.notLoaded, p.cannotChange, p.cannotGrow, settingsProblem(p.db)} {
+	for _, problem := range []error{
+		p.volumeFull(), p.cannotEncrypt, p.notLoaded, p.cannotChange, p.cannotGrow, settingsProblem(p.db),
+	} {
 		switch {
 		case isRejected(problem): // which a policy may have caused that is about to change
 			all = append(all, controller.Unstalled(controller.Stalled(problem, retry)))
@@ -196,7 +198,7 @@ func (r *reconciler) checkVolume(p *scope) (*corev1.PersistentVolumeClaim, error
 // server in it, and observe both.
 func (r *reconciler) server(ctx context.Context, p *scope) error {
 	for _, step := range []func(context.Context, *scope) error{
-		r.findPod, r.missing, r.replace, r.notify, r.observe, r.grow, r.move,
+		r.findPod, r.missing, r.replace, r.notify, r.observe, r.move,
 	} {
 		if err := step(ctx, p); err != nil {
 			return err

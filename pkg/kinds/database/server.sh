@@ -23,8 +23,8 @@
 #   TERMINATION_LOG   file for the message that the operator shows if this script fails
 #
 # The parameters windlass.revision and windlass.problem tell clients which settings the server has, and which it could
-# not apply. The parameter windlass.volume has the percentage of the volume that is used, as a threshold of volume.sh, and
-# the size of the volume in KiB.
+# not apply. The parameter windlass.volume has the percentage of the volume that is used, as a threshold of volume.sh,
+# and the size of the volume in KiB.
 set -eu
 umask 077
 unset PGSERVICE # this script names the database of each connection
@@ -33,8 +33,9 @@ trap 'exit 1' INT TERM
 started=$PGDATA/windlass.started   # the parameters of the last successful start
 accepted=$PGDATA/windlass.accepted # the parameters of the last successful start or reload
 failed=$PGDATA/windlass.failed     # the parameters with which the server did not start
+system_parameters=$PGDATA/postgresql.auto.conf
 copy=$STATE/settings
-readonly started accepted failed copy
+readonly started accepted failed system_parameters copy
 
 # fail ends the script with a message. The message must not contain secrets.
 fail() {
@@ -44,7 +45,8 @@ fail() {
 }
 
 fail_if_full() {
-  ! is_full || fail "The volume is full: $free of $size KiB are free. Unless it grows by itself, increase storage.size or storage.maxSize."
+  measure && [ "$free" -lt "$full_below" ] || return 0
+  fail "The volume is full: $free of $size KiB are free. If storage.maxSize is above the size of the volume, the volume grows by itself. Otherwise, increase storage.size above the size of the volume."
 }
 
 fail_to_start() {
@@ -64,11 +66,7 @@ make_directory() {
   [ ! -e "$PGDATA" ] || fail "The volume has other files than the data of PostgreSQL in $PGDATA. Check these files. For an empty volume, create a Database with another name."
   rm -rf "$PGDATA.new"
   initdb --pgdata="$PGDATA.new" --username=postgres --encoding=UTF8 --locale=C.UTF-8 --data-checksums \
-    --auth-local=trust --auth-host=scram-sha-256 >/dev/null || {
-    rm -rf "$PGDATA.new"
-    fail_if_full
-    fail "PostgreSQL cannot initialize the volume; its log says why."
-  }
+    --auth-local=trust --auth-host=scram-sha-256 >/dev/null || fail "PostgreSQL cannot initialize the volume; its log says why."
   mv "$PGDATA.new" "$PGDATA"
   sync "$(dirname "$PGDATA")"
 }
@@ -158,19 +156,47 @@ ask() {
     --set=alternate2="$alternate2" --set=database="$database" --set=mark='Windlass keeps this role' "$@"
 }
 
+# restore_system_parameters restores the parameters of ALTER SYSTEM if the script was killed in
+# start_without_system_parameters.
+restore_system_parameters() {
+  [ ! -e "$system_parameters.left" ] || mv "$system_parameters.left" "$system_parameters"
+}
+
+# start_without_system_parameters is called if the server does not start. It starts the server without the parameters
+# that a superuser has set with ALTER SYSTEM. If there are none, or if the server does not start without them either, it
+# fails.
+start_without_system_parameters() {
+  fail_if_full
+  grep -q '^[^#]' "$system_parameters" 2>/dev/null || fail_to_start
+  cause=$why
+  mv "$system_parameters" "$system_parameters.left" && printf '' >"$system_parameters" || fail_to_write
+  if ! start_without_network "$@"; then
+    restore_system_parameters || fail_to_write
+    fail_to_start
+  fi
+  mv "$system_parameters.left" "$system_parameters.rejected" || fail_to_write
+  note_problem "PostgreSQL does not start with the parameters that ALTER SYSTEM has set, and runs without them: $cause. Set the valid ones again: they are in the file postgresql.auto.conf.rejected of the data directory. Then restart PostgreSQL with the annotation windlass.dev/restart."
+  configure || fail_to_write
+}
+
 # start starts the server without network access, applies the settings, and starts the server again with network access.
 # If the server does not start with the new parameters, start uses the parameters of the last start. If the settings
 # cannot be applied to a server that has run before, the server runs with the previous settings.
 start() {
   lock_timeout=10s
   rm -f "$STATE/looked" # without this file, the liveness probe succeeds
-  check_volume || true
-  configure || fail_to_write
+  release
+  if has_released; then level=100 written_size=0; fi
+  update_volume || true
+  restore_system_parameters && configure || fail_to_write
   if ! start_without_network "$@"; then
-    [ -e "$started" ] && ! cmp -s "$STATE/parameters" "$started" || fail_to_start
-    note_problem "PostgreSQL does not start with the new parameters, and runs with the previous parameters: $why."
-    record "$failed" && cp "$started" "$STATE/parameters" && configure || fail_to_write
-    start_without_network "$@" || fail_to_start
+    if [ -e "$started" ] && ! cmp -s "$STATE/parameters" "$started"; then
+      note_problem "PostgreSQL does not start with the new parameters, and runs with the previous parameters: $why."
+      record "$failed" && cp "$started" "$STATE/parameters" && configure || fail_to_write
+      start_without_network "$@" || start_without_system_parameters "$@"
+    else
+      start_without_system_parameters "$@"
+    fi
   fi
   if ! prepare; then
     [ -e "$started" ] || fail "$why"
@@ -236,15 +262,15 @@ start "$@"
 printf '%s' "$revision" >"$STATE/applied"
 trap 'stop && exit 0' INT TERM
 
-# Look for new settings every second, and at the volume every 5 seconds, until the server ends. After a failure, try again
-# in 5 seconds.
+# Look for new settings every second, and at the volume every 5 seconds, until the server ends. After a failure, try
+# again in 5 seconds.
 applied=$revision wait=0 seconds=0
 while kill -0 "$server" 2>/dev/null; do
   sleep 1 &
   wait $! || true
   [ "$wait" = 0 ] || wait=$((wait - 1))
   seconds=$(((seconds + 1) % 5))
-  if [ "$seconds" = 0 ] && check_volume; then kill -HUP "$server" 2>/dev/null || true; fi
+  if [ "$seconds" = 0 ] && update_volume; then kill -HUP "$server" 2>/dev/null || true; fi
   now=
   IFS= read -r now 2>/dev/null <"$SETTINGS/revision" || true
   printf '%s' "$now" 2>/dev/null >"$STATE/looked" || true # the liveness probe reads this file

@@ -2,254 +2,208 @@ package database
 
 import (
 	"context"
-	"regexp"
-	"strconv"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/claims"
-	"windlass.dev/windlass/pkg/kinds/internal/pods"
 	"windlass.dev/windlass/pkg/postgresql"
 )
 
-// The script in the Pod measures how full the volume is: see volume.sh. The operator reads the result when it connects
+// The script in the Pod measures how full the volume is: see volume.sh. The operator reads the result when it logs in
 // to the server, because the metrics of the kubelet need permissions for nodes.
 
 const (
-	// watchEvery is how often the operator reads how full a volume is that can grow or that is at least four fifths full.
-	watchEvery = 30 * time.Second
-	// failedFactor is how many times longer the operator waits after it has failed to read this twice.
+	// readOften is how often the operator reads how full a volume is, if the volume has a maxSize or is at least four
+	// fifths full.
+	readOften = 30 * time.Second
+	// failedFactor multiplies the time until the next reading after two consecutive failures.
 	failedFactor = 10
-	// growAt is the percentage of a volume at which the volume grows.
-	growAt = 80
-	// nearlyFull is the percentage of a volume at which the status says so although the volume is growing.
+	// nearlyFull is the percentage at which the status says how full a volume is although the volume is growing.
 	nearlyFull = 90
-	// growthPart is the part of the size by which a volume grows: a fifth.
-	growthPart = 5
+	// isFull is the percentage at which transactions are read-only.
+	isFull = 100
+	// settlingReadings is the number of readings for which the operator waits until the script has measured a volume that
+	// has grown.
+	settlingReadings = 3
 )
 
-// watch is what the operator knows about how full a volume is.
-type watch struct {
-	// at is when the operator last tried to read it, and every is how long the operator waits then. every is 0 if the
-	// operator does not read it.
-	at    time.Time
-	every time.Duration
-	// volume is the zero value if the operator does not know it.
+// reading is what the operator has read about a volume. The zero value means that the operator has read nothing.
+type reading struct {
+	at time.Time // the time of the last attempt
+	// volume is the result of the last successful reading.
 	volume postgresql.VolumeUsage
-	// failures is the number of consecutive failures to read it.
-	failures int
-	// unreachable is true if the operator cannot read it.
-	unreachable bool
+	// failed is true if the last attempt failed, and unobserved is true if the attempt before failed too.
+	failed, unobserved bool
+	// small is the number of consecutive readings in which the file system was smaller than the volume.
+	small int
 }
 
-// watchVolume sets p.watch. It reads from the server how full the volume is if this is due. A failure changes
-// only p.watch.
-func (r *reconciler) watchVolume(ctx context.Context, p *scope) {
+// readVolume sets p.reading. It reads from the server how full the volume is if this is due.
+func (r *reconciler) readVolume(ctx context.Context, p *scope) {
 	now := r.clock.Now()
-	known, found := r.watchOf(p.db)
+	last, found := r.lastReading(p.db)
+	p.reading = last
+	if !found && !p.isReadOften() {
+		r.keepReading(p, reading{at: now}) // so that a new process does not connect to all servers at once
+		return
+	}
+	if found && last.dueIn(p.every(), now) > 0 {
+		return
+	}
+	seen, err := r.lookAt(ctx, p)
+	r.noteReading(p, seen.Volume, err)
+}
+
+// isReadOften reports whether the operator reads every 30 s how full the volume is.
+func (p *scope) isReadOften() bool {
+	return p.db.Spec.Storage.MaxSize != nil || p.usedPercent() >= growAt
+}
+
+// usedPercent returns the percentage of the last successful reading or, if this process has read nothing, of the
+// status.
+func (p *scope) usedPercent() int32 {
+	if p.reading.volume != (postgresql.VolumeUsage{}) || p.db.Status.Server == nil {
+		return p.reading.volume.Percent
+	}
+	return p.db.Status.Server.VolumeUsedPercent
+}
+
+// noteReading sets p.reading and the status from the result of lookAt. A server to which the operator may not connect
+// now is neither a success nor a failure. An attempt soon after the previous one does not count as another failure:
+// while a server applies its settings, the operator tries every 2 s.
+func (r *reconciler) noteReading(p *scope, volume postgresql.VolumeUsage, err error) {
+	now := r.clock.Now()
+	last, found := r.lastReading(p.db)
+	soon := found && last.dueIn(readOften, now) > 0
+	next := reading{at: now, volume: volume}
 	switch {
-	case !found && !isWatched(p.db):
-		r.noteWatch(p, watch{every: resync}) // so that a new process does not connect to all servers at once
-	case found && known.dueIn(now) > 0:
-		p.watch = known
+	case err != nil && postgresql.ClassOf(err) == postgresql.Busy:
+		next = last
+		next.at = now
+	case (err != nil || volume == postgresql.VolumeUsage{}) && soon:
+		next = last
+	case err != nil || volume == postgresql.VolumeUsage{}:
+		next = reading{at: now, volume: last.volume, failed: true, unobserved: last.failed, small: last.small}
 	default:
-		seen, err := r.lookAt(ctx, p)
-		r.noteVolume(p, seen, err)
+		if p.db.Status.Server != nil { // nil if the server has not got the newest settings
+			p.db.Status.Server.VolumeUsedPercent = volume.Percent
+		}
+		next.small = countSmall(last, compareSize(volume.Bytes, p.claim), soon)
+		if soon {
+			next.at = last.at
+		}
 	}
+	r.keepReading(p, next)
 }
 
-// isWatched reports whether the operator often reads how full the volume of a Database is.
-func isWatched(db *v1alpha1.Database) bool {
-	return db.Spec.Storage.MaxSize != nil || usedPercent(db) >= growAt
-}
-
-// usedPercent returns the percentage in the status, or 0.
-func usedPercent(db *v1alpha1.Database) int32 {
-	if db.Status.Server == nil {
+// countSmall returns reading.small for a reading whose result of compareSize is compared.
+func countSmall(last reading, compared int, soon bool) int {
+	switch {
+	case compared >= 0:
 		return 0
+	case soon:
+		return max(1, last.small)
 	}
-	return db.Status.Server.VolumeUsedPercent
+	return last.small + 1
 }
 
-// noteVolume sets p.watch and the status from what lookAt returned.
-func (r *reconciler) noteVolume(p *scope, seen postgresql.ServerSettings, err error) {
-	known, _ := r.watchOf(p.db)
-	w := watch{volume: seen.Volume}
-	if err != nil || seen.Volume == (postgresql.VolumeUsage{}) {
-		w = watch{failures: known.failures + 1, unreachable: known.failures > 0}
-	} else if p.db.Status.Server != nil {
-		p.db.Status.Server.VolumeUsedPercent = seen.Volume.Percent
-	}
-	w.every = resync
-	if isWatched(p.db) {
-		w.every = watchEvery
-	}
-	if w.unreachable {
-		w.every *= failedFactor
-	}
-	r.noteWatch(p, w)
-}
-
-func (r *reconciler) watchOf(db *v1alpha1.Database) (w watch, found bool) {
-	known, found := r.watches.Get(db.UID)
+func (r *reconciler) lastReading(db *v1alpha1.Database) (last reading, found bool) {
+	known, found := r.readings.Get(db.UID)
 	if !found {
-		return w, false
+		return last, false
 	}
-	w, found = known.(watch)
-	return w, found
+	last, found = known.(reading)
+	return last, found
 }
 
-// noteWatch sets p.watch, and remembers it until a few minutes after the operator reads again.
-func (r *reconciler) noteWatch(p *scope, w watch) {
-	w.at = r.clock.Now()
-	p.watch = w
-	r.watches.Set(p.db.UID, w, w.every+resync/2)
+// keepReading sets p.reading, and remembers it until a few minutes after the next reading is due.
+func (r *reconciler) keepReading(p *scope, next reading) {
+	p.reading = next
+	r.readings.Set(p.db.UID, next, p.every()+resync/2)
 }
 
-// dueIn returns the time until the operator reads again, or 0 if this is due or if the clock was set back.
-func (w watch) dueIn(now time.Time) time.Duration {
-	age := now.Sub(w.at)
+// every returns the time between two readings.
+func (p *scope) every() time.Duration {
+	every := resync
+	if p.isReadOften() {
+		every = readOften
+	}
+	if p.reading.unobserved && p.reading.volume.Percent < growAt {
+		every *= failedFactor
+	}
+	return every
+}
+
+// dueIn returns the time until the next reading, or 0 if the reading is due or the clock was set back.
+func (last reading) dueIn(every time.Duration, now time.Time) time.Duration {
+	age := now.Sub(last.at)
 	if age < 0 {
 		return 0
 	}
-	return max(0, w.every-age)
+	return max(0, every-age)
 }
 
-// watchAgain returns the time until the operator reads again how full the volume is, or 0 if the next resync is soon
-// enough.
-func (p *scope) watchAgain(now time.Time) time.Duration {
-	if !isWatched(p.db) || p.watch.every == 0 {
+// readAgain returns the time until the next reading, or 0 if the next resync is soon enough.
+func (p *scope) readAgain(now time.Time) time.Duration {
+	if !p.isReadOften() || p.reading.at.IsZero() {
 		return 0
 	}
-	return max(p.watch.dueIn(now), time.Second)
+	return max(p.reading.dueIn(p.every(), now), time.Second)
 }
 
-// grow makes a volume grow by a fifth that is at least four fifths full, up to spec.storage.maxSize. The claim keeps
-// its size afterwards, because volumes cannot shrink. If the API server rejects the growth, grow sets p.growthRejected.
-func (r *reconciler) grow(ctx context.Context, p *scope) error {
-	if p.cannotGrow != nil || !needsGrowth(p) {
+// volumeFull returns an error if the volume is full, and nil otherwise.
+func (p *scope) volumeFull() error {
+	if p.claim == nil { // an earlier step has failed
 		return nil
 	}
-	next, possible := nextSize(*claims.Size(p.claim), p.db.Spec.Storage.MaxSize)
-	if !possible {
-		return nil
+	switch _, stopped := fullVolume(p.db, p.pod); {
+	case stopped:
+		return messageStoppedByVolume.Error(claims.Size(p.claim), p.volumeAdvice())
+	case p.usedPercent() >= isFull:
+		return messageVolumeFull.Error(claims.Size(p.claim), p.volumeAdvice())
 	}
-	if last, found := r.rejections.Recent(p.db.UID, partGrowth, next.String()); found {
-		p.growthRejected = last.Err
-		return nil
-	}
-	desired := desiredClaim(p.db)
-	desired.Spec.Resources.Requests[corev1.ResourceStorage] = next
-	claim, err := r.claim.Type().Update(ctx, p.Owner, desired)
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		p.growthRejected = r.rejections.Note(p.db.UID, partGrowth, next.String(), err, growthRetry, growthRetry).Err
-		return nil
-	}
-	if err == nil {
-		p.claim = claim
-	}
-	return err
-}
-
-// partGrowth is the part of a Database whose rejections grow remembers.
-const partGrowth = "growth"
-
-// needsGrowth reports whether a volume is at least four fifths full. It returns false while the volume grows.
-func needsGrowth(p *scope) bool {
-	used := p.watch.volume
-	if size, full := fullVolume(p.pod); full {
-		used = postgresql.VolumeUsage{Percent: 100, Bytes: size}
-	}
-	return used.Percent >= growAt && growth(p.claim) == nil && compareSize(used.Bytes, p.claim) == 0
-}
-
-// compareSize compares the size of a file system with the size of its volume. It returns 0 if the file system fills the
-// volume, and 1 if the file system is larger, because it has other data too. It returns -1 if the file system is
-// smaller: then its size was measured before the volume grew.
-func compareSize(bytes int64, claim *corev1.PersistentVolumeClaim) int {
-	capacity, size := claim.Status.Capacity.Storage().AsApproximateFloat64(), float64(bytes)
-	switch {
-	case size < capacity*7/8: // a file system takes less for itself, and a volume grows by more
-		return -1
-	case size > capacity*5/4:
-		return 1
-	}
-	return 0
-}
-
-// fullMessage matches the message with which server.sh ends because the volume is full. Its group is the size in KiB.
-var fullMessage = regexp.MustCompile(`^The volume is full: -?\d+ of (\d{1,15}) KiB are free\.`)
-
-// fullVolume returns the size of the volume in bytes if PostgreSQL does not run because the volume is full.
-func fullVolume(pod *corev1.Pod) (size int64, full bool) {
-	if pod == nil {
-		return 0, false
-	}
-	status := pods.StatusOf(pod, containerName)
-	ended := status.State.Terminated
-	if ended == nil {
-		ended = status.LastTerminationState.Terminated
-	}
-	if ended == nil || status.Ready {
-		return 0, false
-	}
-	found := fullMessage.FindStringSubmatch(ended.Message)
-	if found == nil {
-		return 0, false
-	}
-	size, err := strconv.ParseInt(found[1], 10, 64)
-	return size << 10, err == nil
-}
-
-// nextSize returns the size to which a volume grows: a fifth more, rounded up to GiB, but at most limit. possible is
-// false if the volume has this size already, or if there is no limit.
-func nextSize(has resource.Quantity, limit *resource.Quantity) (next resource.Quantity, possible bool) {
-	if limit == nil || has.Cmp(*limit) >= 0 {
-		return has, false
-	}
-	const gibibyte = 1 << 30
-	size := has.Value()
-	if size < limit.Value()-size/growthPart-gibibyte { // so that the sum does not overflow
-		size += size/growthPart + gibibyte - 1
-		next = *resource.NewQuantity(size-size%gibibyte, resource.BinarySI)
-		return next, true
-	}
-	return limit.DeepCopy(), true
+	return nil
 }
 
 // addVolume changes the summary of a Database that is Ready if its volume is nearly full, or if the operator does not
 // know how full a volume is that should grow.
 func (p *scope) addVolume(summary *controller.Summary) {
-	used, size := usedPercent(p.db), claims.Size(p.claim).String()
-	grows := growth(p.claim) != nil || p.watch.volume.Bytes > 0 && compareSize(p.watch.volume.Bytes, p.claim) < 0
+	used := p.usedPercent()
 	switch {
-	case used == 100:
-		summary.State, summary.Note = controller.StateDegraded, messageVolumeFull.Note(size, p.volumeAdvice(grows))
-	case used >= nearlyFull, used >= growAt && !grows:
-		summary.Note = messageVolumeFilling.Note(used, size, p.volumeAdvice(grows))
-	case p.watch.unreachable && p.db.Spec.Storage.MaxSize != nil:
-		summary.Note = messageVolumeNotObserved.Note()
+	case used >= nearlyFull, used >= growAt && !p.grows():
+		summary.Note = messageVolumeFilling.Note(used, claims.Size(p.claim), p.volumeAdvice())
+	case p.reading.unobserved && p.db.Spec.Storage.MaxSize != nil:
+		summary.Note = messageVolumeNotObserved.Note(p.statefulSet.Name + "-0")
 	}
 }
 
-// volumeAdvice returns what a user can do about a volume that is nearly full. grows is true if the volume is growing,
-// or has just grown.
-func (p *scope) volumeAdvice(grows bool) string {
-	limit := p.db.Spec.Storage.MaxSize
+// grows reports whether the volume is growing, or has grown so recently that the script has not measured it since.
+func (p *scope) grows() bool {
+	size, stopped := fullVolume(p.db, p.pod)
+	if !stopped && p.reading.small <= settlingReadings {
+		size = p.reading.volume.Bytes
+	}
+	return growth(p.claim) != nil || size > 0 && compareSize(size, p.claim) < 0
+}
+
+// volumeAdvice returns what a user can do about a volume that is nearly full.
+func (p *scope) volumeAdvice() string {
+	limit, size := p.db.Spec.Storage.MaxSize, claims.Size(p.claim)
+	growing := growth(p.claim)
 	switch {
-	case grows:
-		return messageIsGrowing.With(claims.Requested(p.claim))
+	case growing != nil:
+		return growing.Message
+	case p.grows():
+		return messageHasGrown.With()
 	case p.growthRejected != nil:
 		return messageGrowthFailed.With(p.growthRejected)
 	case limit == nil:
-		return messageSetMaxSize.With()
-	case claims.Size(p.claim).Cmp(*limit) >= 0:
+		return messageSetMaxSize.With(size)
+	case size.Cmp(*limit) >= 0:
 		return messageAtMaxSize.With()
+	case p.reading.volume.Bytes > 0 && compareSize(p.reading.volume.Bytes, p.claim) != 0:
+		return messageOtherFileSystem.With(size)
 	}
-	return messageGrowthUnknown.With()
+	return messageWillGrow.With()
 }

@@ -79,6 +79,7 @@ func TestServerSaysHowFullItsVolumeIs(t *testing.T) {
 	if got := s.ask(t, "show windlass.volume"); got != "0 2048000" {
 		t.Errorf("the server says %q, want 0 percent of 2048000 KiB", got)
 	}
+	// A sparse file fills the volume: Machine counts the sizes of files.
 	large, err := os.Create(filepath.Join(s.pod.Path(dataVolume), "large"))
 	if err != nil {
 		t.Fatal(err)
@@ -88,9 +89,12 @@ func TestServerSaysHowFullItsVolumeIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	started := s.ask(t, startTime)
-	for percent, size := range map[string]int64{"80": 118, "90": 108} {
-		machine.Limit(t, machine.Used(t)/100*size)
-		s.awaitUsage(t, percent)
+	for _, volume := range []struct {
+		percent string
+		size    int64 // in percent of what is used
+	}{{"80", 118}, {"90", 108}} {
+		machine.Limit(t, machine.Used(t)/100*volume.size)
+		s.awaitUsage(t, volume.percent)
 	}
 	machine.Limit(t, 2000*mebibyte)
 	s.awaitUsage(t, "0")
@@ -105,7 +109,7 @@ func TestFullVolumeAcceptsReadsUntilThereIsSpace(t *testing.T) {
 			t.Helper()
 			machine.Limit(t, 800*mebibyte)
 		},
-		"a user drops a table": func(t *testing.T, s *liveServer, _ *postgres.Machine) {
+		"a user truncates a table": func(t *testing.T, s *liveServer, _ *postgres.Machine) {
 			t.Helper()
 			connection := s.login(t)
 			exec(t, connection, "set default_transaction_read_only = off")
@@ -126,14 +130,23 @@ func TestFullVolumeAcceptsReadsUntilThereIsSpace(t *testing.T) {
 	}
 }
 
-// TestServerStartsAfterCrashOnFullVolume takes all space at once, so that PostgreSQL cannot write its log.
+// TestServerStartsAfterCrashOnFullVolume kills the server on a full volume, and leaves no space but the reserve.
 func TestServerStartsAfterCrashOnFullVolume(t *testing.T) {
 	t.Parallel()
 	s, machine := newServerOnVolume(t, 400*mebibyte)
 	rows := s.fill(t)
+	reserve, err := os.Stat(filepath.Join(s.pod.Path(dataVolume), "windlass.reserve"))
+	if err != nil || reserve.Size() == 0 {
+		t.Fatalf("the reserve was released while PostgreSQL ran: %v", err)
+	}
 	s.running.Kill()
-	<-s.running.Ended()
 	machine.Limit(t, machine.Used(t))
+	for range 2 { // the container starts again while it uses the reserve
+		s.launch(t)
+		s.awaitUsage(t, "100")
+		s.wants(t, "show transaction_read_only", "on")
+		s.running.Kill()
+	}
 	s.launch(t)
 	s.awaitUsage(t, "100")
 	s.wants(t, "select count(*) from filler", strconv.FormatInt(rows, 10))
@@ -147,7 +160,7 @@ func TestContainerSaysThatVolumeIsFull(t *testing.T) {
 	t.Parallel()
 	s, machine := newServerOnVolume(t, 400*mebibyte)
 	s.running.Stop(t)
-	if err := os.Remove(filepath.Join(s.pod.Path(dataVolume), "windlass.reserve")); err != nil {
+	if err := os.Truncate(filepath.Join(s.pod.Path(dataVolume), "windlass.reserve"), 0); err != nil {
 		t.Fatal(err)
 	}
 	machine.Limit(t, machine.Used(t))

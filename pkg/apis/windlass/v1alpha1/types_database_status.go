@@ -70,8 +70,8 @@ type DatabaseServerStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Problem string `json:"problem,omitempty"`
 
-	// volumeUsedPercent says how full the volume is: 80, 90 or 95 if so many percent of the volume are used, or 100 if
-	// PostgreSQL can no longer write. Below 80 percent, the field is empty.
+	// volumeUsedPercent says how full the volume is: 80, 90 or 95 if at least so many percent are used, or 100 while
+	// transactions are read-only because less than 32 MiB were free. Below 80 percent, the field is empty.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0

@@ -116,12 +116,17 @@ func Crashing(status corev1.ContainerStatus, now time.Time) (p *Problem, requeue
 	return crashed(status), requeueAfter
 }
 
+// LastEnd returns how a container ended the last time, or nil.
+func LastEnd(status corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	if now := status.State.Terminated; now != nil {
+		return now
+	}
+	return status.LastTerminationState.Terminated
+}
+
 // crashed returns the problem of a container that has ended at least once, or nil.
 func crashed(status corev1.ContainerStatus) *Problem {
-	ended := status.LastTerminationState.Terminated
-	if now := status.State.Terminated; now != nil {
-		ended = now
-	}
+	ended := LastEnd(status)
 	if ended == nil {
 		return nil
 	}

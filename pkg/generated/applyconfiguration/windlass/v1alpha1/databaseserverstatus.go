@@ -17,8 +17,8 @@ type DatabaseServerStatusApplyConfiguration struct {
 	StartTime *v1.Time `json:"startTime,omitempty"`
 	// problem says which settings the server could not apply, and why. The server runs with the previous settings.
 	Problem *string `json:"problem,omitempty"`
-	// volumeUsedPercent says how full the volume is: 80, 90 or 95 if so many percent of the volume are used, or 100 if
-	// PostgreSQL can no longer write. Below 80 percent, the field is empty.
+	// volumeUsedPercent says how full the volume is: 80, 90 or 95 if at least so many percent are used, or 100 while
+	// transactions are read-only because less than 32 MiB were free. Below 80 percent, the field is empty.
 	VolumeUsedPercent *int32 `json:"volumeUsedPercent,omitempty"`
 }
 
