@@ -19,9 +19,9 @@ import (
 	"time"
 )
 
-// backdate is the time from NotBefore to the creation of a certificate, for machines whose clocks are behind.
-// kubeadm uses the same time (CertificateBackdate in k8s.io/kubernetes/cmd/kubeadm/app/constants).
-const backdate = 5 * time.Minute
+// backdate is the time from NotBefore to the creation of a certificate. Clients whose clocks are behind the clock of the
+// operator by less than backdate accept the certificate at once. The time is as long as maxSkew.
+const backdate = maxSkew
 
 // MinRSA and maxRSA are the sizes of RSA keys, in bits. OpenSSL in Debian rejects smaller keys. Larger keys take long.
 const MinRSA, maxRSA = 2048, 8192

@@ -205,7 +205,7 @@ func TestNamedCertificateThatCannotBeUsedChangesNothing(t *testing.T) {
 			"is not valid for the name shop.default.svc",
 		},
 		"a certificate of the future": {
-			func(t *testing.T, now time.Time) map[string][]byte { return issued(t, host, now.Add(time.Hour)) },
+			func(t *testing.T, now time.Time) map[string][]byte { return issued(t, host, now.Add(48*time.Hour)) },
 			"is not valid before",
 		},
 		"an expired certificate": {
