@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// backdate is the time from NotBefore to the creation of a certificate. Clients whose clocks are behind the clock of the
-// operator by less than backdate accept the certificate at once. The time is as long as maxSkew.
+// backdate is the time from NotBefore to the creation of a certificate. Clients whose clocks are behind the clock of
+// the operator by less than backdate accept the certificate at once. The time is as long as maxSkew.
 const backdate = maxSkew
 
 // MinRSA and maxRSA are the sizes of RSA keys, in bits. OpenSSL in Debian rejects smaller keys. Larger keys take long.

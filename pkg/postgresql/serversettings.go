@@ -20,6 +20,8 @@ type ServerSettings struct {
 	PendingRestart []string `json:"pendingRestart"`
 	// Volume says how full the volume of the server is.
 	Volume VolumeUsage `json:"volume"`
+	// Backup is what the server says about its backup.
+	Backup Backup `json:"backup"`
 	// Certificate is the certificate that the server presented, in DER form. It is nil without TLS.
 	Certificate []byte `json:"-"`
 }
@@ -55,14 +57,38 @@ func (v *VolumeUsage) UnmarshalText(text []byte) error {
 // maxPending limits ServerSettings.PendingRestart.
 const maxPending = 32
 
+// maxReport limits Backup.Report, in bytes. PostgreSQL limits application_name.
+const maxReport = 63
+
 // settingsQuery reads the parameters that the script in the Pod of a Database sets.
 const settingsQuery = `select json_build_object(
   'revision', left(coalesce(current_setting('windlass.revision', true), ''), 63),
   'problem', left(coalesce(current_setting('windlass.problem', true), ''), 1024),
   'volume', left(coalesce(current_setting('windlass.volume', true), ''), 63),
+  'backup', json_build_object(
+    'report', (select left(application_name, 63) from pg_stat_activity where usename = '` + BackupRole + `'
+      and application_name like 'windlass 1 %' order by backend_start desc limit 1),
+    'written', (pg_current_wal_flush_lsn() - '0/0')::bigint,
+    'stored', (select (restart_lsn - '0/0')::bigint from pg_replication_slots
+      where slot_name = '` + BackupRole + `' and active)),
   'pendingRestart', (select coalesce(json_agg(name), '[]')
     from (select name from pg_settings where pending_restart order by name limit 32) pending)
 )`
+
+// BackupRole is the role with which the backup of a Database replicates. The slot of the backup has the same name.
+const BackupRole = "windlass_backup"
+
+// Backup is what a server says about its backup. Positions are offsets in the write-ahead log, in bytes.
+type Backup struct {
+	// Report is what the Pod of the backup reports, in the form of backup.sh in package database. It is "" while the Pod
+	// is not connected.
+	Report string `json:"report"`
+	// Written is the position up to which the server has written.
+	Written int64 `json:"written"`
+	// Stored is the position up to which the backup has stored the write-ahead log. It is nil while the backup does not
+	// stream.
+	Stored *int64 `json:"stored"`
+}
 
 // parameterName matches revisions and the names of parameters, including parameters of extensions.
 var parameterName = regexp.MustCompile(`^[A-Za-z0-9_.]{0,63}$`)
@@ -99,5 +125,6 @@ func (s ServerSettings) plausible() bool {
 			return false
 		}
 	}
-	return len(s.PendingRestart) <= maxPending && parameterName.MatchString(s.Revision)
+	return len(s.PendingRestart) <= maxPending && len(s.Backup.Report) <= maxReport &&
+		parameterName.MatchString(s.Revision)
 }

@@ -11,7 +11,7 @@ import (
 // nondeterministicFields matches the paths of the fields that may differ between two runs without a fault: fields with
 // random values, and with values that depend on random values.
 var nondeterministicFields = regexp.MustCompile(strings.Join([]string{
-	`^secrets/[^.]+\.data\.((owner|alternate[12])\.)?(password|uri|pgpass|port|revision)$`,
+	`^secrets/[^.]+\.data\.((owner|alternate[12]|backup)\.)?(password|uri|pgpass|port|revision|request)$`,
 	`^secrets/[^.]+\.data\.(ca|tls)\.(crt|key)$`,
 	`^databases/[^.]+\.status\.server\.revision$`,
 	`^pods/shop-0\.status\.podIPs?(\[0\]\.ip)?$`,

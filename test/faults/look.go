@@ -54,6 +54,17 @@ func fill(size string) step {
 	}
 }
 
+// backup returns what a server says about a backup that has stored everything.
+func (s *podServer) backup() postgresql.Backup {
+	if !s.replicates {
+		return postgresql.Backup{}
+	}
+	position := int64(1)
+	return postgresql.Backup{
+		Report: "windlass 1 1790000000 1790000000 1 0 first -", Written: position, Stored: &position,
+	}
+}
+
 // usage returns how full the volume is, as the script in a real Pod does.
 func (s *podServers) usage() postgresql.VolumeUsage {
 	var claim corev1.PersistentVolumeClaim
@@ -82,7 +93,7 @@ func (s *podServers) login(as postgresql.Settings) (postgresql.ServerSettings, e
 			return postgresql.ServerSettings{},
 				postgresql.NewError(postgresql.LoginRejected, "the server rejects the login %q", as.Username)
 		}
-		return postgresql.ServerSettings{Revision: server.revision, Volume: s.usage()}, nil
+		return postgresql.ServerSettings{Revision: server.revision, Volume: s.usage(), Backup: server.backup()}, nil
 	}
 	return postgresql.ServerSettings{}, postgresql.NewError(postgresql.Silent, "no server responds at %s", as.Host)
 }

@@ -39,6 +39,8 @@ type podServer struct {
 	roles    volume
 	// certificate and key are those in the settings, in PEM form.
 	certificate, key []byte
+	// replicates is true if a backup may replicate.
+	replicates bool
 }
 
 func newPodServers(r *run) *podServers {
@@ -63,6 +65,7 @@ func (s *podServer) apply(settings map[string][]byte) {
 	}
 	maps.DeleteFunc(s.roles, func(name, _ string) bool { return !known[name] }) // a previous owner and its alternates
 	s.revision = string(settings["revision"])
+	_, s.replicates = settings["backup.password"]
 	s.certificate, s.key = settings[corev1.TLSCertKey], settings[corev1.TLSPrivateKeyKey]
 }
 

@@ -97,7 +97,9 @@ func (s *scenario) hasServers() bool { return strings.HasPrefix(s.name, "databas
 
 // polls reports whether the operator repeatedly checks state that no event reports: a PostgreSQL server, or a foreign
 // object that has the name of a child.
-func (s *scenario) polls() bool { return s.sql || s.nameIsTaken() || s.name == growingScenario }
+func (s *scenario) polls() bool {
+	return s.sql || s.nameIsTaken() || s.name == growingScenario || s.name == backupScenario
+}
 
 func (s *scenario) nameIsTaken() bool { return strings.HasSuffix(s.name, "-taken") }
 

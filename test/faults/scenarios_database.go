@@ -3,6 +3,7 @@ package faults
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,19 +19,28 @@ import (
 var databases = kind[v1alpha1.DatabaseSpec]{
 	name: "database", resource: "databases", orphaned: []string{
 		"statefulsets/shop", "secrets/shop-credentials", "persistentvolumeclaims/shop",
-	}, fullSpec: withoutMaxSize, changes: framework.ChangesOfDatabase, createReferences: noAction,
+	}, fullSpec: withoutPolling, changes: changesWithoutBackup(), createReferences: noAction,
 	object: func(_ *user, spec v1alpha1.DatabaseSpec) metav1.Object {
 		return &v1alpha1.Database{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: spec}
 	},
 }
 
-// withoutMaxSize returns the spec of a Database with every field but maxSize. The operator polls the server of a
-// Database with maxSize, which has a scenario of its own.
-func withoutMaxSize() v1alpha1.DatabaseSpec {
+// withoutPolling returns the spec of a Database with every field but maxSize and backup. The operator polls the server
+// of a Database with one of these fields, which have scenarios of their own.
+func withoutPolling() v1alpha1.DatabaseSpec {
 	spec := framework.EverythingOfDatabase()
-	spec.Storage.MaxSize = nil
+	spec.Storage.MaxSize, spec.Backup = nil, nil
 	return spec
 }
+
+func changesWithoutBackup() map[string][]func(*v1alpha1.DatabaseSpec) {
+	changes := maps.Clone(framework.ChangesOfDatabase)
+	delete(changes, "backup")
+	return changes
+}
+
+// backUp turns the backup on.
+func backUp(spec *v1alpha1.DatabaseSpec) { spec.Backup = framework.EverythingOfDatabase().Backup }
 
 func noAction(*user) {}
 
@@ -68,6 +78,17 @@ func databaseScenarios() []scenario {
 		scenario{
 			name: growingScenario, setUp: []step{growing.create}, steps: []step{fill("900Mi"), fill("1900Mi")},
 			invariant: growsThrough("1Gi", "2Gi", "3Gi"), noSecondDeaths: true, // the number of readings varies
+		},
+		scenario{
+			name: backupScenario, setUp: []step{databases.create}, steps: []step{
+				databases.update(backUp),
+				databases.with(backUp).update(func(s *v1alpha1.DatabaseSpec) { s.Backup.Keep = 3 }),
+			}, noSecondDeaths: true, // the number of readings varies
+		},
+		scenario{
+			name: "database-not-backed-up", setUp: []step{databases.with(backUp).create}, steps: []step{
+				databases.update(func(s *v1alpha1.DatabaseSpec) { s.Backup = nil }),
+			}, noSecondDeaths: true,
 		},
 		scenario{
 			name: "database-retained", setUp: []step{retained.create}, steps: []step{
@@ -126,6 +147,9 @@ func externalDatabaseScenarios() []scenario {
 
 // growingScenario is the name of the scenario in which a volume grows by itself.
 const growingScenario = "database-growing"
+
+// backupScenario is the name of the scenario in which a backup is turned on.
+const backupScenario = "database-backed-up"
 
 // growsThrough returns a check that the claim requests exactly these sizes, one after the other.
 func growsThrough(sizes ...string) func(*user) {

@@ -186,6 +186,11 @@ func renameContainer(s *v1alpha1.AppSpec, name string) {
 
 // ChangesOfDatabase maps the JSON name of each mutable field to changes of the spec that EverythingOfDatabase returns.
 var ChangesOfDatabase = map[string][]func(*v1alpha1.DatabaseSpec){
+	"backup": {
+		func(s *v1alpha1.DatabaseSpec) { s.Backup.Keep = 3 },
+		func(s *v1alpha1.DatabaseSpec) { s.Backup.PodTemplate = nil },
+		func(s *v1alpha1.DatabaseSpec) { s.Backup = nil },
+	},
 	"podTemplate": {
 		func(s *v1alpha1.DatabaseSpec) {
 			s.PodTemplate.Spec = nil

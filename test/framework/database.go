@@ -19,7 +19,8 @@ func SmallestDatabase() v1alpha1.DatabaseSpec {
 	return v1alpha1.DatabaseSpec{Version: "17", Storage: v1alpha1.DatabaseStorage{Size: resource.MustParse("1Gi")}}
 }
 
-// EverythingOfDatabase returns a spec that uses every field of Database.
+// EverythingOfDatabase returns a spec that uses every field of Database, except restoreFrom, which needs a backup of
+// another Database.
 func EverythingOfDatabase() v1alpha1.DatabaseSpec {
 	return v1alpha1.DatabaseSpec{
 		Version: "17", Image: "postgres:17.6", Storage: v1alpha1.DatabaseStorage{
@@ -36,6 +37,14 @@ func EverythingOfDatabase() v1alpha1.DatabaseSpec {
 		},
 		Credentials: &v1alpha1.CredentialsSpec{
 			RotateEvery: &metav1.Duration{Duration: 720 * time.Hour}, GracePeriod: &metav1.Duration{Duration: 5 * time.Minute},
+		},
+		Backup: &v1alpha1.DatabaseBackup{
+			Schedule: "0 3 * * *", Keep: 7, Destination: v1alpha1.BackupDestination{Claim: v1alpha1.BackupClaim{
+				Size: resource.MustParse("2Gi"), StorageClassName: ptr.To("standard"),
+			}},
+			PodTemplate: &cnatv1.PodTemplate{
+				Spec: &runtime.RawExtension{Raw: []byte(`{"tolerations": [{"key": "backups", "operator": "Exists"}]}`)},
+			},
 		},
 		TLS:          v1alpha1.DatabaseTLS{Mode: v1alpha1.TLSRequired},
 		UpdatePolicy: v1alpha1.UpdateAutomatic, DeletionPolicy: v1alpha1.DeletionDelete, Metadata: everyMetadata(),

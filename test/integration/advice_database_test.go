@@ -149,18 +149,70 @@ var advicesOfDatabase = map[string]advice{
 		prepare: func(t *testing.T, namespace string) (object, text string) {
 			t.Helper()
 			readyDatabase(t, namespace)
-			volumes, volume := shared.Kube.CoreV1().PersistentVolumes(), claimOf(t, namespace).Spec.VolumeName
-			if err := volumes.Delete(t.Context(), volume, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := volumes.Patch(t.Context(), volume, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
-				metav1.PatchOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			loseVolume(t, namespace)
 			return "database/shop", "is lost"
 		},
 		check: wantText("Lost"),
 	},
+	"a Database with a backup whose volume is lost": {
+		prepare: func(t *testing.T, namespace string) (object, text string) {
+			t.Helper()
+			spec := framework.SmallestDatabase()
+			spec.Backup = framework.EverythingOfDatabase().Backup
+			shared.CreateDatabase(t, namespace, "shop", spec)
+			shared.DatabaseIn(t, namespace, "shop", v1alpha1.DatabaseReady)
+			loseVolume(t, namespace)
+			return "database/shop", "To restore the backup"
+		},
+		check: func(t *testing.T, namespace, _ string) {
+			t.Helper()
+			shared.DatabaseWith(t, namespace, "shop", "restored and Ready", func(db *v1alpha1.Database) bool {
+				return db.Status.Phase == v1alpha1.DatabaseReady && db.Status.RestoredClaim != ""
+			})
+			if got := string(claimOf(t, namespace).UID); got != database(t, namespace).Status.RestoredClaim {
+				t.Errorf("the backup was not restored to the claim %s", got)
+			}
+		},
+	},
+	"a Database whose restore is withdrawn": {
+		prepare: func(t *testing.T, namespace string) (object, text string) {
+			t.Helper()
+			spec := framework.SmallestDatabase()
+			spec.Storage.StorageClassName = ptr.To("missing") // so that the restore does not end
+			spec.RestoreFrom = &v1alpha1.DatabaseRestore{Database: v1alpha1.LocalDatabase{Name: "other"}}
+			shared.CreateDatabase(t, namespace, "shop", spec)
+			shared.DatabaseReason(t, namespace, "shop", "Restoring")
+			shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) { db.Spec.RestoreFrom = nil })
+			return "database/shop", "For an empty database"
+		},
+		check: func(t *testing.T, namespace, _ string) {
+			t.Helper()
+			shared.DatabaseReason(t, namespace, "shop", "Starting")
+		},
+	},
+}
+
+// database returns Database shop.
+func database(t *testing.T, namespace string) *v1alpha1.Database {
+	t.Helper()
+	db, err := shared.Windlass.WindlassV1alpha1().Databases(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// loseVolume deletes the volume of Database shop.
+func loseVolume(t *testing.T, namespace string) {
+	t.Helper()
+	volumes, volume := shared.Kube.CoreV1().PersistentVolumes(), claimOf(t, namespace).Spec.VolumeName
+	if err := volumes.Delete(t.Context(), volume, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := volumes.Patch(t.Context(), volume, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // readyDatabase creates Database shop, and waits until it is Ready.

@@ -62,6 +62,11 @@ var (
 		"SettingsNotApplied":   "a simulated Pod has no PostgreSQL that could reject settings",
 		"CertificateNotLoaded": "a simulated Pod has no PostgreSQL that could keep its previous certificate",
 		"StorageGrowing":       "simulated volumes grow at once",
+		"ServerReplaced":       "a simulated Pod has no PostgreSQL that could be another server",
+		"BackupStarting":       "a simulated Pod has no log",
+		"BaseBackupFailed":     "a simulated Pod has no log",
+		"BackupInterrupted":    "the operator does not connect to simulated Pods, and the command only reads",
+		"Restoring":            "a simulated Pod has no log",
 	}
 )
 

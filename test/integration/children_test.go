@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"windlass.dev/windlass/test/framework"
 )
 
@@ -18,14 +20,15 @@ func TestReconcileRecreatesDeletedChildren(t *testing.T) {
 		for _, c := range o.children {
 			before := c.get(t, client, namespace)
 			c.delete(t, client, namespace)
-			if c.Resource == "persistentvolumeclaims" { // the API server keeps the claim while a Pod uses it
-				if _, err := shared.Kubectl(t.Context(), "", "delete", "pod", "shop-0", "-n", namespace); err != nil {
+			if c.users != "" { // the API server keeps the claim while a Pod uses it
+				if _, err := shared.Kubectl(t.Context(), "", "delete", "pod", c.users, "-n", namespace); err != nil {
 					t.Fatal(err)
 				}
 			}
+			var again *unstructured.Unstructured
 			framework.Eventually(t, c.Resource+" to be created again", func(context.Context) (bool, error) {
-				again := c.get(t, client, namespace)
-				return again != nil && again.GetUID() != before.GetUID(), nil
+				again = c.get(t, client, namespace)
+				return again != nil && again.GetUID() != before.GetUID() && (c.users == "" || isBound(again)), nil
 			})
 			o.ready(t, shared, namespace)
 			if diff := cmp.Diff(c.comparableFields(before), c.comparableFields(c.get(t, client, namespace))); diff != "" {
@@ -33,6 +36,12 @@ func TestReconcileRecreatesDeletedChildren(t *testing.T) {
 			}
 		}
 	})
+}
+
+// isBound reports whether a PersistentVolumeClaim is bound.
+func isBound(claim *unstructured.Unstructured) bool {
+	phase, _, _ := unstructured.NestedString(claim.Object, "status", "phase")
+	return phase == "Bound"
 }
 
 func TestReconcileKeepsForeignObjectWithChildName(t *testing.T) {
@@ -92,6 +101,12 @@ func TestDeletionCascadesToChildrenUnlessOrphaned(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, c := range o.children {
+					if c.stays && c.get(t, client, namespace) == nil {
+						t.Errorf("%s %s was deleted", c.Resource, c.child)
+					}
+					if c.stays {
+						continue
+					}
 					if stays {
 						object := c.get(t, client, namespace)
 						if object == nil || object.GetDeletionTimestamp() != nil || len(object.GetOwnerReferences()) > 0 {

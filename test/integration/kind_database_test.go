@@ -37,9 +37,10 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 			{
 				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-settings",
 				theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
-				// Each Secret has its own password, certificate, revision and time of the last change.
+				// Each Secret has its own passwords, certificate, revision and time of the last change.
 				undecided: append([][]string{
-					{"data", "owner.password"}, {"data", "revision"}, {"metadata", "annotations", "windlass.dev/settings-changed-at"},
+					{"data", "owner.password"}, {"data", "backup.password"}, {"data", "revision"},
+					{"metadata", "annotations", "windlass.dev/settings-changed-at"},
 				}, certificateKeys...),
 				// A correction gives the Secret a new revision and time, so that the server applies the settings again.
 				unwatched: [][]string{
@@ -59,6 +60,7 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 					`"spec":{"accessModes":["ReadWriteMany"],"storageClassName":"","resources":{"requests":{"storage":"1Ki"}}}}`,
 				undecided: [][]string{{"spec", "volumeName"}, {"metadata", "annotations", "windlass.dev/used-by"}},
 				unwatched: [][]string{{"spec", "resources", "requests", "storage"}}, // a claim that has grown cannot shrink
+				users:     "shop-0",
 			},
 			{
 				GroupVersionResource: schema.GroupVersionResource{
@@ -66,6 +68,31 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 				}, child: "shop",
 				theirs: `{"apiVersion":"apps/v1","kind":"StatefulSet","spec":{"serviceName":"theirs",` +
 					`"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},` +
+					`"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
+			},
+			{
+				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-backup",
+				theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
+				// Each Secret has its own password, CA and time of the last request.
+				undecided: [][]string{{"data", "password"}, {"data", "request"}, {"data", "ca.crt"}},
+				unwatched: [][]string{{"data", "password"}, {"data", "request"}},
+			},
+			{
+				GroupVersionResource: schema.GroupVersionResource{
+					Version: "v1", Resource: "persistentvolumeclaims",
+				}, child: "shop-backup",
+				theirs: `{"apiVersion":"v1","kind":"PersistentVolumeClaim",` +
+					`"spec":{"accessModes":["ReadWriteMany"],"storageClassName":"","resources":{"requests":{"storage":"1Ki"}}}}`,
+				undecided: [][]string{{"spec", "volumeName"}, {"metadata", "annotations", "windlass.dev/used-by"}},
+				unwatched: [][]string{{"spec", "resources", "requests", "storage"}}, // a claim that has grown cannot shrink
+				users:     "--selector=app.kubernetes.io/name=database-backup", stays: true,
+			},
+			{
+				GroupVersionResource: schema.GroupVersionResource{
+					Group: "apps", Version: "v1", Resource: "deployments",
+				}, child: "shop-backup",
+				theirs: `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"selector":{"matchLabels":{"a":"b"}},` +
+					`"template":{"metadata":{"labels":{"a":"b"}},` +
 					`"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
 			},
 		},
@@ -83,12 +110,15 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 				"patch databases " + namespace + "/shop", // the finalizer
 				"create secrets " + namespace + "/shop-certificate",
 				"create secrets " + namespace + "/shop-credentials",
+				"create secrets " + namespace + "/shop-backup",
 				"create secrets " + namespace + "/shop-settings",
 				"create services " + namespace + "/shop",
 				// confirms that the Database exists, because a claim without an owner would outlive the Database
 				"get databases " + namespace + "/shop",
 				"create persistentvolumeclaims " + namespace + "/shop",
 				"create statefulsets " + namespace + "/shop",
+				"create persistentvolumeclaims " + namespace + "/shop-backup",
+				"create deployments " + namespace + "/shop-backup",
 				"update databases/status " + namespace + "/shop", // Deploying
 				"update databases/status " + namespace + "/shop", // Ready
 			}
@@ -104,8 +134,9 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 		t.Helper()
 		shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) { db.Spec = spec })
 	},
-	changes: framework.ChangesOfDatabase,
-	fixed:   []string{"version"},
-	oneWay:  []string{"storage"},
-	alone:   []string{"updatePolicy"},
+	changes:    framework.ChangesOfDatabase,
+	fixed:      []string{"version", "restoreFrom"},
+	oneWay:     []string{"storage"},
+	alone:      []string{"updatePolicy"},
+	shortForms: []string{"restoreFrom"}, // it needs a backup of another Database
 }

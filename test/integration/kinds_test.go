@@ -125,6 +125,10 @@ type childType struct {
 	undecided [][]string
 	// unwatched lists fields whose drift the operator does not correct.
 	unwatched [][]string
+	// stays is true if the child stays when its owner is deleted, whatever the owner says.
+	stays bool
+	// users selects the Pods that use a claim, as an argument of kubectl.
+	users string
 }
 
 func (c childType) name(namespace string) string { return strings.ReplaceAll(c.child, "*", namespace) }

@@ -186,6 +186,16 @@ func TestRejectionsNameTheFieldAndSayWhatItNeeds(t *testing.T) {
 				"spec.storage.size: ", "must be above 0",
 			},
 		},
+		"a schedule of backups that is no schedule": {
+			windlass, "Database", "bad", `{"version":"17","storage":{"size":"1Gi"},"backup":{"schedule":"daily",` +
+				`"destination":{"claim":{"size":"1Gi"}}}}`, []string{
+				"spec.backup.schedule: ", "must have the five fields",
+			},
+		},
+		"a backup without space": {
+			windlass, "Database", "bad", `{"version":"17","storage":{"size":"1Gi"},"backup":{` +
+				`"destination":{"claim":{"size":"0"}}}}`, []string{"spec.backup.destination.claim.size: ", "must be above 0"},
+		},
 		"a volume that is larger than its largest size": {
 			windlass, "Database", "bad", `{"version":"17","storage":{"size":"2Gi","maxSize":"2147483647"}}`, []string{
 				"spec.storage.maxSize: ", "must not be below storage.size",

@@ -88,9 +88,10 @@ func text(t *testing.T, verb, resource, subresource, name string, body []byte, c
 var varying = regexp.MustCompile(
 	`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|[0-9a-f]{16,}`)
 
-// randomKeys are the keys of Secrets whose values are new in each plan, besides the passwords of roles.
+// randomKeys are the keys of Secrets whose values are new in each plan, besides the passwords of roles. A request of a
+// base backup is its time.
 var randomKeys = []string{
-	"password", "uri", "pgpass", "jdbc-uri", "revision", "ca.crt", "ca.key", "tls.crt", "tls.key",
+	"password", "uri", "pgpass", "jdbc-uri", "revision", "request", "ca.crt", "ca.key", "tls.crt", "tls.key",
 }
 
 // normal returns a value without versions, passwords and the varying parts of texts.

@@ -244,26 +244,34 @@ func (c *Container) Kill() {
 	<-c.ended
 }
 
-// Stop ends the container as the kubelet does, with the preStop hook and SIGTERM. The exit code must be 0.
+// Stop ends the container as the kubelet does, with the preStop hook, if there is one, and SIGTERM. The exit code must
+// be 0.
 func (c *Container) Stop(t *testing.T) {
 	t.Helper()
-	hook := c.spec.Lifecycle.PreStop.Exec
+	if c.spec.Lifecycle != nil {
+		c.runHook(t)
+	}
+	_ = c.command.Process.Signal(syscall.SIGTERM)
+	<-c.ended
+	if code := c.command.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("the container ended with exit code %d, want 0; its log:\n%s", code, c.Log())
+	}
+}
+
+// runHook runs the preStop hook in the namespaces of the container.
+func (c *Container) runHook(t *testing.T) {
+	t.Helper()
 	words := []string{"nsenter", "--target", strconv.Itoa(c.command.Process.Pid), "--pid"}
 	if os.Geteuid() != 0 {
 		words = append(words, "--user", "--preserve-credentials")
 	}
-	for _, word := range hook.Command {
+	for _, word := range c.spec.Lifecycle.PreStop.Exec.Command {
 		words = append(words, c.pod.here(c.spec, word))
 	}
 	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	command.Env = append(os.Environ(), c.env...)
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("running the preStop hook: %v: %s", err, output)
-	}
-	_ = c.command.Process.Signal(syscall.SIGTERM)
-	<-c.ended
-	if code := c.command.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("the container ended with exit code %d, want 0; its log:\n%s", code, c.Log())
 	}
 }
 

@@ -92,6 +92,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.AppVolumeClaimApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("AvailableTemplate"):
 		return &applyconfigurationwindlassv1alpha1.AvailableTemplateApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("BackupClaim"):
+		return &applyconfigurationwindlassv1alpha1.BackupClaimApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("BackupDestination"):
+		return &applyconfigurationwindlassv1alpha1.BackupDestinationApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("BeforeRolloutRun"):
 		return &applyconfigurationwindlassv1alpha1.BeforeRolloutRunApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("ChildMetadata"):
@@ -104,8 +108,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.CredentialsStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("Database"):
 		return &applyconfigurationwindlassv1alpha1.DatabaseApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseBackup"):
+		return &applyconfigurationwindlassv1alpha1.DatabaseBackupApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseBackupStatus"):
+		return &applyconfigurationwindlassv1alpha1.DatabaseBackupStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseReference"):
 		return &applyconfigurationwindlassv1alpha1.DatabaseReferenceApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseRestore"):
+		return &applyconfigurationwindlassv1alpha1.DatabaseRestoreApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseServerStatus"):
 		return &applyconfigurationwindlassv1alpha1.DatabaseServerStatusApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("DatabaseSpec"):
@@ -122,6 +132,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationwindlassv1alpha1.ExternalDatabaseSpecApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("ExternalDatabaseStatus"):
 		return &applyconfigurationwindlassv1alpha1.ExternalDatabaseStatusApplyConfiguration{}
+	case windlassv1alpha1.SchemeGroupVersion.WithKind("LocalDatabase"):
+		return &applyconfigurationwindlassv1alpha1.LocalDatabaseApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("Platform"):
 		return &applyconfigurationwindlassv1alpha1.PlatformApplyConfiguration{}
 	case windlassv1alpha1.SchemeGroupVersion.WithKind("PlatformComponent"):

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,13 +17,15 @@ import (
 
 // Names of children that other children need.
 const (
-	nameCertificate = "Secret" + certificateSuffix
-	nameEncryption  = "encryption"
-	nameConnection  = "Secret" + credentials.Suffix
-	nameRotation    = "rotation"
-	nameSettings    = "Secret" + settingsSuffix
-	nameClaim       = "PersistentVolumeClaim"
-	nameStatefulSet = "StatefulSet"
+	nameCertificate  = "Secret" + certificateSuffix
+	nameEncryption   = "encryption"
+	nameConnection   = "Secret" + credentials.Suffix
+	nameRotation     = "rotation"
+	nameBackupSecret = "Secret" + backupSuffix
+	nameSettings     = "Secret" + settingsSuffix
+	nameClaim        = "PersistentVolumeClaim"
+	nameStatefulSet  = "StatefulSet"
+	nameBackupClaim  = "PersistentVolumeClaim" + backupSuffix
 )
 
 // declareChildren declares the children of a Database, in the order in which they are applied. The claim comes after
@@ -44,14 +47,6 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 		},
 		Applied: func(p *scope, live *corev1.Secret) { p.secret = live },
 	}
-	r.settings = &children.Declaration[*scope, *corev1.Secret]{
-		Resource: c.Secrets(),
-		Suffix:   settingsSuffix,
-		Needs:    []string{nameRotation},
-		Desired:  func(p *scope) *corev1.Secret { return desiredSettings(p.db, p.encryption, p.logins, r.clock.Now()) },
-		Keep:     func(_ *scope, desired, live *corev1.Secret) { keepRevision(desired, live) },
-		Applied:  r.settingsApplied,
-	}
 	r.claim = &children.Declaration[*scope, *corev1.PersistentVolumeClaim]{
 		Resource: c.PersistentVolumeClaims(),
 		Needs:    []string{nameSettings},
@@ -72,24 +67,26 @@ func (r *reconciler) declareChildren(c kinds.Cluster) []children.Child[*scope] {
 		Needs:    []string{nameClaim},
 		Desired:  func(p *scope) *appsv1.StatefulSet { return desiredStatefulSet(p.db, p.template) },
 		Keep: func(p *scope, desired, live *appsv1.StatefulSet) {
+			r.keepServer(p, desired, live)
 			keepTemplate(p.db, desired, live)
 			keepRetried(desired, live)
 		},
 		Applied: func(p *scope, live *appsv1.StatefulSet) { p.statefulSet = live },
 		Yielded: [][]string{pods.RestartedAt},
 	}
-	return []children.Child[*scope]{
+	return slices.Concat([]children.Child[*scope]{
 		wrapped[*corev1.Secret]{r.certificate, r.applyCertificate},
 		children.Step[*scope]{Name: nameEncryption, Needs: []string{nameCertificate}, Apply: r.encrypt},
 		r.connection,
 		children.Step[*scope]{Name: nameRotation, Needs: []string{nameConnection}, Apply: r.rotate},
-		r.settings,
+		r.backupSecret(c),
+		r.declareSettings(c),
 		r.service(c),
 		wrapped[*corev1.PersistentVolumeClaim]{r.claim, r.applyClaim},
 		wrapped[*appsv1.StatefulSet]{r.statefulSet, r.applyStatefulSet},
 		children.Step[*scope]{Name: "server", Needs: []string{nameStatefulSet}, Apply: r.server},
 		children.Step[*scope]{Name: "growth", Needs: []string{nameStatefulSet}, Apply: r.grow}, // after the server was read
-	}
+	}, r.declareBackup(c))
 }
 
 // service declares the Service. It is adopted only when the server runs: before, it would lead to no Pod.

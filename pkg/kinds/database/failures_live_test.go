@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -157,18 +156,6 @@ var failures = map[string]serverFailure{
 			}
 		}
 	}, ""},
-}
-
-// superuser logs in through the socket, as the script does.
-func (d *failingDatabase) superuser(t *testing.T) *pgx.Conn {
-	t.Helper()
-	connection, err := pgx.Connect(t.Context(), fmt.Sprintf("host=%s port=%s user=postgres dbname=postgres",
-		d.liveServer.pod.Path(runVolume), d.liveServer.pod.Port))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = connection.Close(context.Background()) })
-	return connection
 }
 
 // stopOften stops the processes of PostgreSQL for nine tenths of the time, until end is called or the test ends.

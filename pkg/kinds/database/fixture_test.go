@@ -76,6 +76,13 @@ func withImage(image string) func(*v1alpha1.Database) {
 	return func(db *v1alpha1.Database) { db.Spec.Image = image }
 }
 
+// withBackup turns on the backup of a Database.
+func withBackup(db *v1alpha1.Database) {
+	db.Spec.Backup = &v1alpha1.DatabaseBackup{Schedule: "0 3 * * *", Keep: 2, Destination: v1alpha1.BackupDestination{
+		Claim: v1alpha1.BackupClaim{Size: resource.MustParse("1Gi")},
+	}}
+}
+
 // fixture reconciles a Database on fake clientsets.
 type fixture struct {
 	*kindtest.Fixture[*v1alpha1.Database]

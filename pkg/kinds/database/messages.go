@@ -132,15 +132,61 @@ var (
 	messageVolumeLost = Messages.Declare("VolumeLost", "The volume of PersistentVolumeClaim {claim} is lost. See "+
 		"`kubectl describe pvc -n {namespace} {claim}`.", "Restore the volume. If its data cannot be restored, delete the "+
 		"claim: the operator creates an empty volume.")
+	messageStreaming = Messages.Declare("Streaming", "The backup stores every transaction within seconds. The data can "+
+		"be restored to any time since {from}.", "Nothing to do.")
+	messageBackupStarting = Messages.Declare("BackupStarting", "The first base backup is not complete. If it does not "+
+		"become complete, see `kubectl logs -n {namespace} deploy/{name}`.", "Wait.")
+	messageBackupInterrupted = Messages.Declare("BackupInterrupted", "The backup lacks the transactions after {time}. "+
+		"See `kubectl describe -n {namespace} deploy/{name}` and the log of its Pod.",
+		"Correct what prevents the Pod of the backup from running, or from connecting to PostgreSQL.")
+	messageBackupFull = Messages.Declare("BackupVolumeFull", "The volume of PersistentVolumeClaim {claim} is full, so "+
+		"the backup cannot continue. Increase backup.destination.claim.size above {size}.",
+		"Increase the size. The backup then continues by itself.")
+	messageBackupFilling = Messages.Declare("BackupVolumeFilling", "The backup stores every transaction within seconds, "+
+		"but at least {percent} % of the volume of PersistentVolumeClaim {claim} are used. Increase "+
+		"backup.destination.claim.size above {size}, or reduce backup.keep.",
+		"Do what the message says before the volume is full.")
+	messageBaseBackupFailed = Messages.Declare("BaseBackupFailed", "The last base backup failed, and is tried again "+
+		"every minute. See `kubectl logs -n {namespace} deploy/{name}`.", "Correct what the log names.")
+	messageServerReplaced = Messages.Declare("ServerReplaced", "PostgreSQL is not the server that was backed up before: "+
+		"its volume is empty or has other data. To restore the backup, see docs/database.md, section The worst day. To "+
+		"back up this server, run `kubectl annotate database -n {namespace} {name} --overwrite "+
+		"windlass.dev/backup=$(date +%s)`.", "Follow the message. See [The worst day](database.md#the-worst-day).")
+	messageTablespaces = Messages.Declare("TablespacesNotBackedUp", "There is no new base backup, because the server has "+
+		"tablespaces, which are outside of its volume. Move their tables to the default tablespace, and drop them.",
+		"Drop the tablespaces. Their data is lost anyway when the Pod is replaced.")
+	messageBackupNotObserved = Messages.Declare("BackupNotObserved", "The operator cannot read the state of the backup. "+
+		"Check that the operator can connect to Pod {pod}, and that it runs without --connect-to-databases=false.",
+		"Let the operator connect.")
+	messageBackupPodTemplate = Messages.Declare("InvalidPodTemplate", "{problem}. Until you correct "+
+		"spec.backup.podTemplate, the Pod of the backup stays as it is.", "Correct spec.backup.podTemplate.")
+	messageBackupSchedule = Messages.Declare("InvalidSchedule", "No base backup is taken by schedule, because "+
+		"backup.schedule {schedule} is not valid: {error}. Correct the schedule.", "Correct backup.schedule.")
+	messageRestoreRequest = Messages.Declare("InvalidRestore", "The annotation windlass.dev/restore has the value "+
+		"{value}, but must be latest, or a time such as 2030-02-10T20:29:00Z.", "Correct or remove the annotation.")
+	messageRestoreWithdrawn = Messages.Declare("RestoreWithdrawn", "The restore of a backup is not complete, but "+
+		"the Database does not request it any more. Set restoreFrom or the annotation windlass.dev/restore again. For an "+
+		"empty database, run `kubectl delete pvc -n {namespace} {name} --wait=false && kubectl delete statefulset -n "+
+		"{namespace} {name}`.", "Follow the message.")
+	messageBackupVolumeLost = Messages.Declare("BackupVolumeLost", "The volume of PersistentVolumeClaim {claim} is lost, "+
+		"and the backups with it. Delete the claim: the operator creates an empty volume, and the backup begins again.",
+		"Follow the message.")
+	messageRestoring = Messages.Declare("Restoring", "The backup of Database {database} is being restored. See `kubectl "+
+		"logs -n {namespace} {pod}`.", "Wait.")
+	messageVolumeLostWithBackup = Messages.Declare("VolumeLost", "The volume of PersistentVolumeClaim {claim} is lost. "+
+		"To restore the backup to a new volume, run `kubectl annotate database -n {namespace} {name} --overwrite "+
+		"windlass.dev/restore=latest && kubectl delete pvc -n {namespace} {claim} --wait=false && kubectl delete "+
+		"statefulset -n {namespace} {name}`.",
+		"Follow the message. See [The worst day](database.md#the-worst-day).")
 	messageVolumeDeleted = Messages.Declare("VolumeDeleted",
 		"PersistentVolumeClaim {claim} is being deleted. When the Pod stops, the data is lost, and an empty volume "+
 			"replaces the volume. Copy the data now, with pg_dump.",
 		"Copy the data now.")
 )
 
-// StartMessages declares the messages of server.sh, which become the cause in the messages CrashLoopBackOff and
-// SettingsRejected.
-var StartMessages = messagesIn(serverScript)
+// StartMessages declares the messages of server.sh and restore.sh, which become the cause in the messages
+// CrashLoopBackOff and SettingsRejected.
+var StartMessages = messagesIn(serverScript + restoreScript)
 
 // failure matches a message of server.sh.
 var failure = regexp.MustCompile(`(?:fail |note_problem |why=)"([A-Z][^"]+)"`)

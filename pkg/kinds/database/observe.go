@@ -55,9 +55,9 @@ func (r *reconciler) notify(ctx context.Context, p *scope) error {
 	return nil
 }
 
-// runsNewest reports whether the Pod has the newest template, and is ready.
+// runsNewest reports whether the Pod has the newest template, runs a server, and is ready.
 func (p *scope) runsNewest() bool {
-	return isUp(p.statefulSet) && p.pod != nil
+	return isUp(p.statefulSet) && p.pod != nil && p.restore == nil
 }
 
 // observe reads the settings of a running server, and records them in the status. If the status already has the newest
@@ -93,7 +93,7 @@ func (r *reconciler) observe(ctx context.Context, p *scope) error {
 			status.Server = &v1alpha1.DatabaseServerStatus{Revision: seen.Revision, StartTime: started, Problem: seen.Problem}
 		}
 	}
-	r.noteReading(p, seen.Volume, err)
+	r.noteReading(p, seen, err)
 	if p.settling, err = settling(p, seen, err, r.clock.Now()); err == nil && p.settling == 0 {
 		p.settling = p.awaitsRestart(r.clock.Now())
 	}

@@ -40,13 +40,16 @@ choose_parameters() {
 
 # configure writes the configuration files, which the server reads at its next start or reload. windlass.conf includes
 # postgresql.conf, which configure does not change. With a certificate in the settings, the server accepts only
-# connections with TLS over the network.
+# connections with TLS over the network. The role of the backup can only replicate, and no other role can.
 configure() {
   hosts=host tls='ssl = off'
   if [ -e "$copy/tls.crt" ]; then
     hosts=hostssl tls=$(printf "ssl = on\nssl_cert_file = '%s'\nssl_key_file = '%s'" "$copy/tls.crt" "$copy/tls.key")
   fi
-  printf 'local all all trust\n%s all all all scram-sha-256\n' "$hosts" >"$PGDATA/pg_hba.conf.new" &&
+  backup=
+  [ ! -e "$copy/backup.password" ] || backup=$(printf '%s replication "%s" all scram-sha-256\nhost all "%s" all reject' \
+    "$hosts" "$backup_role" "$backup_role")
+  printf 'local all all trust\n%s\n%s all all all scram-sha-256\n' "$backup" "$hosts" >"$PGDATA/pg_hba.conf.new" &&
     mv "$PGDATA/pg_hba.conf.new" "$PGDATA/pg_hba.conf" || return 1
   said=$(printf '%s' "$problem" | tr -d '\000-\037\177' | cut -c 1-1000 | sed "s/[\\\\']/&&/g")
   echo "include 'postgresql.conf'" >"$PGDATA/windlass.conf.new" &&

@@ -49,7 +49,7 @@ const (
 const scriptIndex = 2
 
 // serverScript is the script that the container runs. Its arguments are the arguments of the server.
-var serverScript = rolesScript + parametersScript + volumeScript + mainScript
+var serverScript = rolesScript + parametersScript + volumeScript + slotScript + mainScript
 
 //go:embed roles.sh
 var rolesScript string
@@ -59,6 +59,9 @@ var parametersScript string
 
 //go:embed volume.sh
 var volumeScript string
+
+//go:embed slot.sh
+var slotScript string
 
 //go:embed server.sh
 var mainScript string

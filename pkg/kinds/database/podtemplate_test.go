@@ -22,7 +22,7 @@ import (
 
 // statefulSetOf returns the desired StatefulSet of a Database with a valid podTemplate.
 func statefulSetOf(db *v1alpha1.Database) *appsv1.StatefulSet {
-	template, _ := desiredTemplate(db, DefaultImage)
+	template, _ := desiredTemplate(db, DefaultImage, nil)
 	return desiredStatefulSet(db, template)
 }
 
@@ -79,7 +79,7 @@ func TestPodTemplateMustNotChangeWhatPostgreSQLNeeds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			over := withPodTemplate(`{"spec": {"containers": [{"name": "postgresql", ` + c.over + `}]}}`)
-			_, err := desiredTemplate(example(over), DefaultImage)
+			_, err := desiredTemplate(example(over), DefaultImage, nil)
 			controllertest.ErrorContains(t, c.err, err)
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
+	windlasslisters "windlass.dev/windlass/pkg/generated/listers/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/kinds/internal/claims"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
@@ -49,6 +50,7 @@ type reconciler struct {
 	podStore controller.Store
 	// databases reads a Database from the API server before the operator deletes its data.
 	databases windlassclient.DatabasesGetter
+	lister    windlasslisters.DatabaseLister
 	pods      coreclient.PodsGetter
 	// rejections remembers the rejected growths of volumes, each with the desired size.
 	rejections *controller.Rejections[string]
@@ -103,6 +105,9 @@ type scope struct {
 	proven   bool
 	logins   logins
 	rotation rotation
+	// restore is the restore that the StatefulSet carries out, or nil.
+	restore *restore
+	backup  backup
 }
 
 func newScope(db *v1alpha1.Database, owner children.Owner) *scope {
@@ -112,6 +117,7 @@ func newScope(db *v1alpha1.Database, owner children.Owner) *scope {
 
 // finish sets the status, and returns the result of the reconcile. err is the error of the children.
 func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
+	r.setBackup(p)
 	if err != nil {
 		err = controller.Join(p.cannotEncrypt, p.volumeFull(), err)
 		setBlocked(p.db, err)
@@ -119,6 +125,7 @@ func (r *reconciler) finish(p *scope, err error) (controller.Result, error) {
 	}
 	now := r.clock.Now()
 	again := pods.Earliest(pods.Earliest(setProgress(p, now), p.setCredentials()), p.readAgain(now))
+	again = pods.Earliest(again, p.backup.next)
 	if err = p.problems(again); err != nil {
 		setBlocked(p.db, err)
 	}

@@ -12,6 +12,7 @@ prepare() {
   for role in alternate1 alternate2 owner; do set_password "$role" || cause=$why; done
   update || cause=$why
   transfer || cause=$why
+  set_backup || cause=$why
   end_sessions || cause=$why # the sessions of clients that logged in while end_logins ran
   why=$cause
   [ -z "$cause" ]
@@ -117,22 +118,27 @@ COMMIT;
 SQL
 }
 
-# set_password sets the password with which a role can log in. Its argument is owner, alternate1 or alternate2.
+# change_password sets the password of a role, its first argument, to the password in a file of the settings.
 #
 # This script does not set a password with a control character. The operator reports such a password. psql sends a SCRAM
 # verifier in place of the password, so that no log of the server has the password. Without a terminal, psql reads the
 # password twice from its input.
+change_password() {
+  why="PostgreSQL rejects the password in the Secret."
+  password=$(cat "$copy/$2" && printf .) || return 1 # the dot keeps a line break at the end
+  password=${password%.}
+  case $password in
+  *[[:cntrl:]]*) echo "The password in the Secret has a control character, and is not set." ;;
+  *) printf '%s\n%s\n' "$password" "$password" | ask postgres --set=role="$1" --command='\password :"role"' >/dev/null 2>&1 ;;
+  esac
+}
+
+# set_password sets the password with which a role can log in. Its argument is owner, alternate1 or alternate2.
 set_password() {
   [ "$(cat "$copy/$1.login")" = Password ] || return 0
   name=$(cat "$copy/$1") || return 1
   [ "$1" = owner ] || make_alternate "$name" || return 1
-  why="PostgreSQL rejects the password in the Secret."
-  password=$(cat "$copy/$1.password" && printf .) || return 1 # the dot keeps a line break at the end
-  password=${password%.}
-  case $password in
-  *[[:cntrl:]]*) echo "The password in the Secret has a control character, and is not set." ;;
-  *) printf '%s\n%s\n' "$password" "$password" | ask postgres --set=role="$name" --command='\password :"role"' >/dev/null 2>&1 || return 1 ;;
-  esac
+  change_password "$name" "$1.password" || return 1
   ask postgres --set=role="$name" >/dev/null <<'SQL'
 ALTER ROLE :"role" LOGIN;
 SQL

@@ -18,6 +18,7 @@
 #     parameters        parameters of the server, a line NAME=VALUE for each
 #     tls.crt           certificate of the server, and of its issuers; without this file, the server has no TLS
 #     tls.key           key of the certificate
+#     backup.password   password of the role with which the backup replicates; without this file, there is no backup
 #     updatePolicy      Automatic, or Manual: do not restart the server for a parameter
 #   STATE             directory, in memory, for a copy of the settings
 #   TERMINATION_LOG   file for the message that the operator shows if this script fails
@@ -63,6 +64,7 @@ fail_to_write() {
 # interrupted start leaves no incomplete directory.
 make_directory() {
   rmdir "$PGDATA" 2>/dev/null || true # an empty directory has no data
+  [ ! -e "$PGDATA.restoring" ] || fail "The volume has an incomplete restore of a backup. Delete the StatefulSet and the claim, and request the restore again."
   [ ! -e "$PGDATA" ] || fail "The volume has other files than the data of PostgreSQL in $PGDATA. Check these files. For an empty volume, create a Database with another name."
   rm -rf "$PGDATA.new"
   initdb --pgdata="$PGDATA.new" --username=postgres --encoding=UTF8 --locale=C.UTF-8 --data-checksums \
@@ -271,6 +273,7 @@ while kill -0 "$server" 2>/dev/null; do
   [ "$wait" = 0 ] || wait=$((wait - 1))
   seconds=$(((seconds + 1) % 5))
   if [ "$seconds" = 0 ] && update_volume; then kill -HUP "$server" 2>/dev/null || true; fi
+  if [ "$seconds" = 0 ] || [ "$level" -ge 80 ]; then limit_slot; fi
   now=
   IFS= read -r now 2>/dev/null <"$SETTINGS/revision" || true
   printf '%s' "$now" 2>/dev/null >"$STATE/looked" || true # the liveness probe reads this file

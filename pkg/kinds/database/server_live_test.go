@@ -32,6 +32,7 @@ type liveServer struct {
 	secret   *corev1.Secret // the connection Secret
 	logins   logins
 	settings *corev1.Secret
+	backup   *corev1.Secret // the Secret of the backup, or nil
 	pod      *postgres.Pod
 	running  *postgres.Container
 }
@@ -83,7 +84,7 @@ func (s *liveServer) setPassword(password string) {
 // mount writes the settings of the Database to the volume, as the operator and the kubelet do.
 func (s *liveServer) mount(t *testing.T) {
 	t.Helper()
-	next := desiredSettings(s.db, s.encryption(), s.logins, time.Now())
+	next := desiredSettings(s.db, s.encryption(), s.logins, s.backup, time.Now())
 	if s.settings != nil {
 		keepRevision(next, s.settings)
 	}
@@ -149,6 +150,18 @@ func (s *liveServer) connect(ctx context.Context, username, password, database s
 	}
 	config.User, config.Password, config.Database = username, password, database
 	return pgx.ConnectConfig(ctx, config)
+}
+
+// superuser logs in through the socket, as the script does.
+func (s *liveServer) superuser(t *testing.T) *pgx.Conn {
+	t.Helper()
+	connection, err := pgx.Connect(t.Context(), fmt.Sprintf("host=%s port=%s user=postgres dbname=postgres",
+		s.pod.Path(runVolume), s.pod.Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close(context.Background()) })
+	return connection
 }
 
 // login logs in with the connection Secret.

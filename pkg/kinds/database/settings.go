@@ -12,6 +12,7 @@ import (
 
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/controller/children"
+	"windlass.dev/windlass/pkg/kinds"
 )
 
 // Keys of the settings Secret, which the Pod mounts: see server.sh. With TLS, the Secret also has tls.crt and tls.key.
@@ -22,6 +23,7 @@ const (
 	keyAttributes   = "attributes"
 	keyParameters   = "parameters"
 	keyUpdatePolicy = "updatePolicy"
+	keyReplication  = "backup.password"
 	// keyCurrent is the login in the connection Secret. Only the operator reads it.
 	keyCurrent = "currentLogin"
 )
@@ -35,9 +37,30 @@ const settingsSuffix = "-settings"
 // settingsName returns the name of the settings Secret.
 func settingsName(db *v1alpha1.Database) string { return db.Name + settingsSuffix }
 
+// declareSettings declares the settings Secret.
+func (r *reconciler) declareSettings(c kinds.Cluster) children.Child[*scope] {
+	r.settings = &children.Declaration[*scope, *corev1.Secret]{
+		Resource: c.Secrets(),
+		Suffix:   settingsSuffix,
+		Needs:    []string{nameRotation},
+		Desired: func(p *scope) *corev1.Secret {
+			return desiredSettings(p.db, p.encryption, p.logins, p.backup.secret, r.clock.Now())
+		},
+		Keep: func(p *scope, desired, live *corev1.Secret) {
+			p.keepReplication(desired, live)
+			keepRevision(desired, live)
+		},
+		Applied: r.settingsApplied,
+	}
+	return r.settings
+}
+
 // desiredSettings returns the settings Secret, which the script in the Pod applies to the server. An existing Secret
 // with the same settings keeps its revision and its time: see keepRevision.
-func desiredSettings(db *v1alpha1.Database, e encryption, of logins, now time.Time) *corev1.Secret {
+// backup is the Secret of the backup, or nil without a backup.
+func desiredSettings(
+	db *v1alpha1.Database, e encryption, of logins, backup *corev1.Secret, now time.Time,
+) *corev1.Secret {
 	meta := metaOf(db)
 	meta.Annotations = map[string]string{changedAnnotation: now.UTC().Format(time.RFC3339)}
 	s := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{
@@ -52,7 +75,18 @@ func desiredSettings(db *v1alpha1.Database, e encryption, of logins, now time.Ti
 	if len(e.certificate) > 0 {
 		s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey] = e.certificate, e.key
 	}
+	if backup != nil {
+		s.Data[keyReplication] = backup.Data[keyBackupPassword]
+	}
 	return s
+}
+
+// keepReplication keeps the password of the backup in the settings if the Secret of the backup was not applied: without
+// the password, the server would drop the slot of the backup.
+func (p *scope) keepReplication(want, live *corev1.Secret) {
+	if password := live.Data[keyReplication]; hasBackup(p) && p.backup.secret == nil && len(password) > 0 {
+		want.Data[keyReplication] = password
+	}
 }
 
 // parameters returns a line NAME=VALUE for each parameter. The schema allows no control character in a value.

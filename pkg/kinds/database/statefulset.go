@@ -16,7 +16,11 @@ import (
 // prepare sets the Pod template to apply. It returns an error if spec.podTemplate is invalid, and the Database has no
 // StatefulSet.
 func (r *reconciler) prepare(_ context.Context, p *scope) (err error) {
-	if p.template, err = desiredTemplate(p.db, r.image); err == nil {
+	if err := r.setRestore(p); err != nil {
+		return err
+	}
+	r.prepareBackup(p)
+	if p.template, err = desiredTemplate(p.db, r.image, p.restore); err == nil {
 		return nil
 	}
 	p.cannotChange = messagePodTemplate.Error(err)
@@ -40,7 +44,7 @@ func (r *reconciler) ownStatefulSet(p *scope) *appsv1.StatefulSet {
 // previousTemplate returns the Pod template that the operator desired last for a StatefulSet, with the requested
 // restart. It returns nil if the StatefulSet has no valid record.
 func (r *reconciler) previousTemplate(p *scope, set *appsv1.StatefulSet) *corev1.PodTemplateSpec {
-	generated := generatedTemplate(p.db, r.image)
+	generated := generatedTemplate(p.db, r.image, p.restore)
 	last, known := pods.LastTemplate(set)
 	if !known || !isOurs(last, desiredStatefulSet(p.db, generated)) {
 		return nil

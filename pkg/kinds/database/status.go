@@ -34,7 +34,10 @@ func setBlocked(db *v1alpha1.Database, err error) {
 // 0.
 func setProgress(p *scope, now time.Time) time.Duration {
 	summary, requeueAfter := summaryOf(p.db, p.statefulSet, p.pod, p.claim, now)
-	if summary.State == controller.StateReady {
+	switch {
+	case p.restore != nil && (summary.State == controller.StateReady || summary.Reason == messageStarting.Reason):
+		summary = controller.Summary{Note: messageRestoring.Note(p.restore.from, p.db.Namespace, p.statefulSet.Name+"-0")}
+	case summary.State == controller.StateReady:
 		p.addVolume(&summary)
 	}
 	if p.absence != nil && summary.Reason == messageStarting.Reason {
@@ -94,6 +97,9 @@ func summaryOf(
 	starting := controller.Summary{Note: messageStarting.Note(db.Namespace, db.Name, db.Name+"-0")}
 	switch {
 	case claim.Status.Phase == corev1.ClaimLost:
+		if db.Spec.Backup != nil {
+			return degraded(messageVolumeLostWithBackup.Note(claim.Name, db.Namespace, db.Name)), 0
+		}
 		return degraded(messageVolumeLost.Note(claim.Name, claim.Namespace)), 0
 	case isUp(s):
 		return controller.Summary{State: controller.StateReady, Note: readyNote(db), Progress: growth(claim)}, 0

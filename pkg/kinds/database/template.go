@@ -34,9 +34,10 @@ var templateRules = podtemplate.Rules{
 }
 
 // desiredTemplate returns the Pod template: the generated template with spec.podTemplate merged into it. An error says
-// what is wrong with spec.podTemplate. image is the image, without its tag, of a Database that names none.
-func desiredTemplate(db *v1alpha1.Database, image string) (*corev1.PodTemplateSpec, error) {
-	generated := generatedTemplate(db, image)
+// what is wrong with spec.podTemplate. With a restore, the Pod restores a backup and runs no server. image is the
+// image, without its tag, of a Database that names none.
+func desiredTemplate(db *v1alpha1.Database, image string, of *restore) (*corev1.PodTemplateSpec, error) {
+	generated := generatedTemplate(db, image, of)
 	template, err := podtemplate.Merge(generated, db.Spec.PodTemplate, templateRules)
 	if err != nil {
 		return nil, err
@@ -52,12 +53,13 @@ func desiredTemplate(db *v1alpha1.Database, image string) (*corev1.PodTemplateSp
 }
 
 // generatedTemplate returns the Pod template without spec.podTemplate.
-func generatedTemplate(db *v1alpha1.Database, image string) *corev1.PodTemplateSpec {
+func generatedTemplate(db *v1alpha1.Database, image string, of *restore) *corev1.PodTemplateSpec {
 	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labelsOf(db)}, Spec: desiredPod(db, image)}
+	if of != nil {
+		of.changePod(db, template)
+	}
 	if requested := db.Annotations[restartAnnotation]; requested != "" {
-		sum := sha256.Sum256([]byte(requested))
-		digest := hex.EncodeToString(sum[:])[:digestLength]
-		metav1.SetMetaDataAnnotation(&template.ObjectMeta, restartAnnotation, digest)
+		metav1.SetMetaDataAnnotation(&template.ObjectMeta, restartAnnotation, digestOf(requested))
 	}
 	return template
 }
@@ -103,7 +105,7 @@ func isOurs(last *corev1.PodTemplateSpec, set *appsv1.StatefulSet) bool {
 //   - Without restartAnnotation, a restart that was requested before stays in the template.
 func keepTemplate(db *v1alpha1.Database, desired, live *appsv1.StatefulSet) {
 	last, known := pods.LastTemplate(live)
-	if !known || !isOurs(last, desired) {
+	if !known || restores(&desired.Spec.Template) || restores(&live.Spec.Template) || !isOurs(last, desired) {
 		return
 	}
 	requested := isRequested(&desired.Spec.Template, last)

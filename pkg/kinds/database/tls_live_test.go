@@ -133,7 +133,8 @@ func TestServerWithBrokenCertificateKeepsPreviousOne(t *testing.T) {
 	t.Parallel()
 	s := newLiveServer(t)
 	before := s.login(t).PgConn().Conn().(*tls.Conn).ConnectionState().PeerCertificates[0]
-	broken := desiredSettings(s.db, encryption{certificate: []byte("none"), key: []byte("none")}, s.logins, time.Now())
+	none := encryption{certificate: []byte("none"), key: []byte("none")}
+	broken := desiredSettings(s.db, none, s.logins, nil, time.Now())
 	s.settings = broken
 	s.pod.Mount(t, settingsVolume, broken.Data)
 	s.awaitSettings(t)

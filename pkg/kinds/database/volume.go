@@ -35,6 +35,8 @@ type reading struct {
 	volume postgresql.VolumeUsage
 	// failed is true if the last attempt failed, and unobserved is true if the attempt before failed too.
 	failed, unobserved bool
+	// backup is what the operator has read about the backup.
+	backup backupReading
 	// small is the number of consecutive readings in which the file system was smaller than the volume.
 	small int
 }
@@ -52,12 +54,12 @@ func (r *reconciler) readVolume(ctx context.Context, p *scope) {
 		return
 	}
 	seen, err := r.lookAt(ctx, p)
-	r.noteReading(p, seen.Volume, err)
+	r.noteReading(p, seen, err)
 }
 
-// isReadOften reports whether the operator reads every 30 s how full the volume is.
+// isReadOften reports whether the operator reads every 30 s how full the volume is, and what the backup has stored.
 func (p *scope) isReadOften() bool {
-	return p.db.Spec.Storage.MaxSize != nil || p.usedPercent() >= growAt
+	return p.db.Spec.Storage.MaxSize != nil || hasBackup(p) || p.usedPercent() >= growAt
 }
 
 // usedPercent returns the percentage of the last successful reading or, if this process has read nothing, of the
@@ -69,14 +71,20 @@ func (p *scope) usedPercent() int32 {
 	return p.db.Status.Server.VolumeUsedPercent
 }
 
-// noteReading sets p.reading and the status from the result of lookAt. A server to which the operator may not connect
-// now is neither a success nor a failure. An attempt soon after the previous one does not count as another failure:
-// while a server applies its settings, the operator tries every 2 s.
-func (r *reconciler) noteReading(p *scope, volume postgresql.VolumeUsage, err error) {
-	now := r.clock.Now()
+// noteReading sets p.reading and the status from the result of lookAt, seen and err. A server to which the operator may
+// not connect now is neither a success nor a failure. An attempt soon after the previous one does not count as another
+// failure: while a server applies its settings, the operator tries every 2 s.
+func (r *reconciler) noteReading(p *scope, seen postgresql.ServerSettings, err error) {
+	now, volume := r.clock.Now(), seen.Volume
 	last, found := r.lastReading(p.db)
 	soon := found && last.dueIn(readOften, now) > 0
-	next := reading{at: now, volume: volume}
+	switch {
+	case err == nil:
+		last.backup = last.backup.next(seen.Backup, p.db.Status.Backup, now)
+	case !soon && postgresql.ClassOf(err) != postgresql.Busy:
+		last.backup.failures++
+	}
+	next := reading{at: now, volume: volume, backup: last.backup}
 	switch {
 	case err != nil && postgresql.ClassOf(err) == postgresql.Busy:
 		next = last
@@ -84,7 +92,8 @@ func (r *reconciler) noteReading(p *scope, volume postgresql.VolumeUsage, err er
 	case (err != nil || volume == postgresql.VolumeUsage{}) && soon:
 		next = last
 	case err != nil || volume == postgresql.VolumeUsage{}:
-		next = reading{at: now, volume: last.volume, failed: true, unobserved: last.failed, small: last.small}
+		next = last
+		next.at, next.failed, next.unobserved = now, true, last.failed
 	default:
 		if p.db.Status.Server != nil { // nil if the server has not got the newest settings
 			p.db.Status.Server.VolumeUsedPercent = volume.Percent
@@ -129,7 +138,8 @@ func (p *scope) every() time.Duration {
 	if p.isReadOften() {
 		every = readOften
 	}
-	if p.reading.unobserved && p.reading.volume.Percent < growAt {
+	observed := hasBackup(p) && p.reading.backup.failures == 0
+	if p.reading.unobserved && !observed && p.reading.volume.Percent < growAt {
 		every *= failedFactor
 	}
 	return every

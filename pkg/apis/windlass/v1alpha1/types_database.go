@@ -39,6 +39,8 @@ const (
 )
 
 // DatabaseSpec is the desired state of a Database: the PostgreSQL server, and the volume for its data.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || (has(oldSelf.restoreFrom) && self.restoreFrom == oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="restoreFrom can only be set when the Database is created; create another Database to restore a backup"
 type DatabaseSpec struct {
 	// version is the major version of PostgreSQL. It cannot be changed, because PostgreSQL does not read
 	// the data of another major version.
@@ -133,6 +135,18 @@ type DatabaseSpec struct {
 	//
 	// +optional
 	TLS DatabaseTLS `json:"tls,omitempty,omitzero"`
+
+	// backup specifies how the data is backed up. Defaults to no backup.
+	//
+	// +optional
+	Backup *DatabaseBackup `json:"backup,omitempty"`
+
+	// restoreFrom is the backup from which the Database gets its data. It takes effect when the Database is created, on an
+	// empty volume. Afterwards, it can be removed, but not changed. Owner, database and logins are those of this
+	// Database, with new passwords. databaseName must be the name of a database in the backup.
+	//
+	// +optional
+	RestoreFrom *DatabaseRestore `json:"restoreFrom,omitempty"`
 
 	// podTemplate is merged into the Pod template that the operator generates, for example for tolerations or another
 	// container. The container of PostgreSQL is named postgresql. A change restarts PostgreSQL.

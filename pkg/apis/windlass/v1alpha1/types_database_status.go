@@ -49,6 +49,17 @@ type DatabaseStatus struct {
 	//
 	// +optional
 	Server *DatabaseServerStatus `json:"server,omitempty"`
+
+	// backup is the observed state of the backup. The condition BackedUp says whether the backup works.
+	//
+	// +optional
+	Backup *DatabaseBackupStatus `json:"backup,omitempty"`
+
+	// restoredClaim is the UID of the PersistentVolumeClaim to which a backup was restored.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	RestoredClaim string `json:"restoredClaim,omitempty"`
 }
 
 // DatabaseServerStatus is the observed state of a PostgreSQL server.

@@ -54,6 +54,12 @@ type DatabaseSpecApplyConfiguration struct {
 	// tls specifies how connections to the server are encrypted. By default, the server rejects connections without TLS,
 	// and the connection Secret has the CA with which clients verify the server. Apps get the CA as a file.
 	TLS *DatabaseTLSApplyConfiguration `json:"tls,omitempty"`
+	// backup specifies how the data is backed up. Defaults to no backup.
+	Backup *DatabaseBackupApplyConfiguration `json:"backup,omitempty"`
+	// restoreFrom is the backup from which the Database gets its data. It takes effect when the Database is created, on an
+	// empty volume. Afterwards, it can be removed, but not changed. Owner, database and logins are those of this
+	// Database, with new passwords. databaseName must be the name of a database in the backup.
+	RestoreFrom *DatabaseRestoreApplyConfiguration `json:"restoreFrom,omitempty"`
 	// podTemplate is merged into the Pod template that the operator generates, for example for tolerations or another
 	// container. The container of PostgreSQL is named postgresql. A change restarts PostgreSQL.
 	PodTemplate *cnatv1.PodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
@@ -167,6 +173,22 @@ func (b *DatabaseSpecApplyConfiguration) WithCredentials(value *CredentialsSpecA
 // If called multiple times, the TLS field is set to the value of the last call.
 func (b *DatabaseSpecApplyConfiguration) WithTLS(value *DatabaseTLSApplyConfiguration) *DatabaseSpecApplyConfiguration {
 	b.TLS = value
+	return b
+}
+
+// WithBackup sets the Backup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Backup field is set to the value of the last call.
+func (b *DatabaseSpecApplyConfiguration) WithBackup(value *DatabaseBackupApplyConfiguration) *DatabaseSpecApplyConfiguration {
+	b.Backup = value
+	return b
+}
+
+// WithRestoreFrom sets the RestoreFrom field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RestoreFrom field is set to the value of the last call.
+func (b *DatabaseSpecApplyConfiguration) WithRestoreFrom(value *DatabaseRestoreApplyConfiguration) *DatabaseSpecApplyConfiguration {
+	b.RestoreFrom = value
 	return b
 }
 

@@ -34,6 +34,10 @@ type DatabaseStatusApplyConfiguration struct {
 	// server is the observed state of the PostgreSQL server with the newest settings. It is empty if the operator could
 	// not connect, or if the server does not have the newest settings yet.
 	Server *DatabaseServerStatusApplyConfiguration `json:"server,omitempty"`
+	// backup is the observed state of the backup. The condition BackedUp says whether the backup works.
+	Backup *DatabaseBackupStatusApplyConfiguration `json:"backup,omitempty"`
+	// restoredClaim is the UID of the PersistentVolumeClaim to which a backup was restored.
+	RestoredClaim *string `json:"restoredClaim,omitempty"`
 }
 
 // DatabaseStatusApplyConfiguration constructs a declarative configuration of the DatabaseStatus type for use with
@@ -110,5 +114,21 @@ func (b *DatabaseStatusApplyConfiguration) WithCredentials(value *CredentialsSta
 // If called multiple times, the Server field is set to the value of the last call.
 func (b *DatabaseStatusApplyConfiguration) WithServer(value *DatabaseServerStatusApplyConfiguration) *DatabaseStatusApplyConfiguration {
 	b.Server = value
+	return b
+}
+
+// WithBackup sets the Backup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Backup field is set to the value of the last call.
+func (b *DatabaseStatusApplyConfiguration) WithBackup(value *DatabaseBackupStatusApplyConfiguration) *DatabaseStatusApplyConfiguration {
+	b.Backup = value
+	return b
+}
+
+// WithRestoredClaim sets the RestoredClaim field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RestoredClaim field is set to the value of the last call.
+func (b *DatabaseStatusApplyConfiguration) WithRestoredClaim(value string) *DatabaseStatusApplyConfiguration {
+	b.RestoredClaim = &value
 	return b
 }
