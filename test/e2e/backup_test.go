@@ -53,8 +53,8 @@ func (d *database) write(t *testing.T) {
 			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "shop-credentials"}}},
 		}
 		at.Spec.PodTemplate = rootCert("shop-credentials")
-		at.Spec.Command = []string{"sh", "-c", `while echo 'insert into orders default values returning id;' && sleep 0.02; ` +
-			`do :; done | psql "$uri" -v ON_ERROR_STOP=1 -qAt`}
+		at.Spec.Command = []string{"sh", "-c", `while echo 'insert into orders default values returning id;' && ` +
+			`sleep 0.02; do :; done | psql "$uri" -v ON_ERROR_STOP=1 -qAt`}
 	})
 	framework.Eventually(t, "the writer to write for some seconds", func(context.Context) (bool, error) {
 		return d.acknowledged(t) > 500, nil
@@ -117,7 +117,9 @@ func TestBackupIsRestoredToTime(t *testing.T) {
 	d.write(t)
 	at := d.only(t, `select to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`)
 	after := d.acknowledged(t)
-	framework.Eventually(t, "further rows", func(context.Context) (bool, error) { return d.acknowledged(t) > after+100, nil })
+	framework.Eventually(t, "further rows", func(context.Context) (bool, error) {
+		return d.acknowledged(t) > after+100, nil
+	})
 	want := d.only(t, "select count(*) from orders where pg_xact_commit_timestamp(xmin) <= '"+at+"'")
 	target, err := time.Parse(time.RFC3339, at)
 	if err != nil {

@@ -92,7 +92,7 @@ func TestGeneratorCoversEveryFieldAndEnumValue(t *testing.T) {
 			t.Parallel()
 			seen := map[string]bool{}
 			for number := range 4000 {
-				object := someSurroundings.Object(1, kind, number, 0)
+				object := someSurroundings.Object(2, kind, number, 0)
 				in := kind
 				for _, version := range kind.Served {
 					if version.Name == object.GroupVersionKind().Version {

@@ -183,7 +183,7 @@ var advicesOfDatabase = map[string]advice{
 			shared.CreateDatabase(t, namespace, "shop", spec)
 			shared.DatabaseReason(t, namespace, "shop", "Restoring")
 			shared.UpdateDatabase(t, namespace, "shop", func(db *v1alpha1.Database) { db.Spec.RestoreFrom = nil })
-			return "database/shop", "For an empty database"
+			return "database/shop", "To run PostgreSQL with what the volume has"
 		},
 		check: func(t *testing.T, namespace, _ string) {
 			t.Helper()

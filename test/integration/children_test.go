@@ -38,6 +38,16 @@ func TestReconcileRecreatesDeletedChildren(t *testing.T) {
 	})
 }
 
+// waitForCondition waits until a condition of an object of kind o has a reason.
+func (o owner) waitForCondition(t *testing.T, namespace, condition, reason string) {
+	t.Helper()
+	framework.Eventually(t, condition+" to have the reason "+reason, func(ctx context.Context) (bool, error) {
+		got, err := shared.Kubectl(ctx, "", "get", o.name, nameOf(o, namespace), "-n", namespace, "-o",
+			`jsonpath={.status.conditions[?(@.type=="`+condition+`")].reason}`)
+		return got == reason, err
+	})
+}
+
 // isBound reports whether a PersistentVolumeClaim is bound.
 func isBound(claim *unstructured.Unstructured) bool {
 	phase, _, _ := unstructured.NestedString(claim.Object, "status", "phase")
@@ -66,7 +76,11 @@ func takenName(t *testing.T, o owner, c childType, owned bool) {
 	settled := asWritten(c.get(t, client, namespace))
 	o.prepare(t, shared, namespace)
 	o.create(t, shared, namespace)
-	o.waitForReason(t, namespace, "NameConflict")
+	if c.condition == "" {
+		o.waitForReason(t, namespace, "NameConflict")
+	} else {
+		o.waitForCondition(t, namespace, c.condition, "NameConflict")
+	}
 	if diff := cmp.Diff(settled, asWritten(c.get(t, client, namespace))); diff != "" {
 		t.Errorf("the foreign object (-before +after):\n%s", diff)
 	}

@@ -73,9 +73,10 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 			{
 				GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, child: "shop-backup",
 				theirs: `{"apiVersion":"v1","kind":"Secret","stringData":{"password":"theirs"}}`,
-				// Each Secret has its own password, CA and time of the last request.
-				undecided: [][]string{{"data", "password"}, {"data", "request"}, {"data", "ca.crt"}},
+				// Each Secret has its own password, CA and time of the last request, and a host name that contains its namespace.
+				undecided: [][]string{{"data", "password"}, {"data", "request"}, {"data", "ca.crt"}, {"data", "host"}},
 				unwatched: [][]string{{"data", "password"}, {"data", "request"}},
+				condition: "BackedUp",
 			},
 			{
 				GroupVersionResource: schema.GroupVersionResource{
@@ -85,7 +86,7 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 					`"spec":{"accessModes":["ReadWriteMany"],"storageClassName":"","resources":{"requests":{"storage":"1Ki"}}}}`,
 				undecided: [][]string{{"spec", "volumeName"}, {"metadata", "annotations", "windlass.dev/used-by"}},
 				unwatched: [][]string{{"spec", "resources", "requests", "storage"}}, // a claim that has grown cannot shrink
-				users:     "--selector=app.kubernetes.io/name=database-backup", stays: true,
+				users:     "--selector=app.kubernetes.io/name=database-backup", stays: true, condition: "BackedUp",
 			},
 			{
 				GroupVersionResource: schema.GroupVersionResource{
@@ -94,6 +95,7 @@ var databases = kindOf[v1alpha1.DatabaseSpec]{
 				theirs: `{"apiVersion":"apps/v1","kind":"Deployment","spec":{"selector":{"matchLabels":{"a":"b"}},` +
 					`"template":{"metadata":{"labels":{"a":"b"}},` +
 					`"spec":{"containers":[{"name":"theirs","image":"theirs:1"}]}}}}`,
+				condition: "BackedUp",
 			},
 		},
 		prepare: func(*testing.T, *framework.Installation, string) {},

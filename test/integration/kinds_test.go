@@ -127,6 +127,9 @@ type childType struct {
 	unwatched [][]string
 	// stays is true if the child stays when its owner is deleted, whatever the owner says.
 	stays bool
+	// condition is the type of the condition that reports a foreign object with the name of the child. It defaults to
+	// Ready.
+	condition string
 	// users selects the Pods that use a claim, as an argument of kubectl.
 	users string
 }

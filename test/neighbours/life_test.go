@@ -178,9 +178,14 @@ func deletion(t *testing.T, r *room) {
 	framework.Eventually(t, "the objects and all children to be deleted", func(ctx context.Context) (bool, error) {
 		all, err := contentsOf(ctx, r.namespace)
 		return !slices.ContainsFunc(slices.Collect(maps.Keys(all)), func(name string) bool {
-			return !theirs[name] && !strings.Contains(name, " theirs") && !given[name]
+			return !theirs[name] && !strings.Contains(name, " theirs") && !given[name] && !isBackup(name)
 		}), err
 	})
+}
+
+// isBackup reports whether a name is that of a claim with backups, which stays when its Database is deleted.
+func isBackup(name string) bool {
+	return strings.HasPrefix(name, "PersistentVolumeClaim ") && strings.HasSuffix(name, "-backup")
 }
 
 // given are the objects that Kubernetes creates in each namespace, and that a tool keeps for itself.

@@ -54,7 +54,7 @@ func (r *reconciler) declareBackup(c kinds.Cluster) []children.Child[*scope] {
 		Yielded:  [][]string{{"spec", "storageClassName"}},
 		Outlives: true,
 	}
-	deployment := &children.Declaration[*scope, *appsv1.Deployment]{
+	r.backups = &children.Declaration[*scope, *appsv1.Deployment]{
 		Resource: c.Deployments(),
 		Suffix:   backupSuffix,
 		Needs:    []string{nameBackupClaim},
@@ -67,7 +67,7 @@ func (r *reconciler) declareBackup(c kinds.Cluster) []children.Child[*scope] {
 	}
 	return []children.Child[*scope]{
 		wrapped[*corev1.PersistentVolumeClaim]{claim, r.tolerate(nameBackupClaim)},
-		wrapped[*appsv1.Deployment]{deployment, r.tolerate("Deployment" + backupSuffix)},
+		wrapped[*appsv1.Deployment]{r.backups, r.tolerate("Deployment" + backupSuffix)},
 	}
 }
 
@@ -121,7 +121,8 @@ func (r *reconciler) backupSecret(c kinds.Cluster) children.Child[*scope] {
 	return wrapped[*corev1.Secret]{secret, r.tolerate(nameBackupSecret)}
 }
 
-// prepareBackup sets the Deployment of the backup. If spec.backup is invalid, the Deployment stays as it is.
+// prepareBackup sets the Deployment of the backup. If spec.backup.podTemplate is invalid, the Deployment stays as it
+// is.
 func (r *reconciler) prepareBackup(p *scope) {
 	if !hasBackup(p) {
 		return

@@ -3,15 +3,17 @@
 #
 #   ROOT              root of the volume
 #   SETTINGS          directory of the mounted Secret, whose files have no line break at the end:
+#     host              name of the server
 #     password          password of the role with which the script replicates
 #     request           identifies the newest request of a base backup
+#     requested         identifies the newest request of a user; a schedule does not change it
 #     keep              number of base backups to keep
 #   STATE             directory in memory
 #   PGPASSFILE        file in STATE, to which the script writes the password
-#   PGHOST, PGPORT, PGUSER, PGSSLMODE, PGSSLROOTCERT   how to connect
+#   PGPORT, PGUSER, PGSSLMODE, PGSSLROOTCERT   how to connect
 #
-# A series is a directory of the volume with base backups and the write-ahead log after the first of them, without a gap.
-# After a gap, the script begins another series. Files:
+# A series is a directory of the volume with base backups and the write-ahead log after the first of them, without a
+# gap. After a gap, the script begins another series. Files:
 #
 #   current                     name of the series to which the script writes
 #   SERIES/wal/                 segments of the write-ahead log, as pg_receivewal writes them
@@ -19,8 +21,8 @@
 #   SERIES/base/START/          base backup; its name is the time at which it began, in seconds since 1970
 #     base.tar.gz, pg_wal.tar.gz, backup_manifest   as pg_basebackup writes them
 #     end                       the time at which the base backup ended
-#     request                   the request that it answered
-#   SERIES/base/new/            base backup that is not complete
+#     request, requested        the requests that it answered
+#   SERIES/base/new/, old/      base backup that is not complete, or that is being removed
 #
 # The script has no other way to report than its connections: it keeps a connection open whose application_name has the
 # state, which every role of the server can read: see publish.
@@ -31,7 +33,8 @@ LC_ALL=C
 export LC_ALL
 
 slot=windlass_backup
-connection='replication=true connect_timeout=10 keepalives_idle=10 keepalives_interval=5 keepalives_count=3 tcp_user_timeout=30000'
+connection='replication=true connect_timeout=10 tcp_user_timeout=30000'
+connection="$connection keepalives_idle=10 keepalives_interval=5 keepalives_count=3"
 poll=2        # seconds between two iterations of the main loop
 minimum=32768 # KiB: the volume is full if less is free
 segment_size=16777216
@@ -46,14 +49,15 @@ published='' problem=''       # the reported state, and the problem in it
 level=0                       # percentage of the volume that is used, as a threshold
 failures=0                    # consecutive failures of the stream because of the server
 next_stream=0 next_base=0     # when to try again, in seconds since 1970
+failed_request=''             # the request of the last base backup that failed
 delay=60                      # until a base backup that failed is tried again, in seconds
 
 say() { echo "$*" >&2; }
 
 # ask runs a command of the replication protocol.
 ask() {
-  PGAPPNAME='windlass backup' timeout 30 psql --no-psqlrc --quiet --tuples-only --no-align --no-password --dbname="$connection" \
-    --command="$1"
+  PGAPPNAME='windlass backup' timeout 30 psql --no-psqlrc --quiet --tuples-only --no-align --no-password \
+    --dbname="$connection" --command="$1"
 }
 
 # flush writes the file system of the volume to the disk.
@@ -64,9 +68,11 @@ is_running() { [ -n "$1" ] && kill -0 "$1" 2>/dev/null; }
 
 # take reads the settings.
 take() {
+  PGHOST=$(cat "$SETTINGS/host") && export PGHOST || return 1
   password=$(sed 's/[\\:]/\\&/g' "$SETTINGS/password") && request=$(cat "$SETTINGS/request") &&
     keep=$(cat "$SETTINGS/keep") || return 1
-  printf '*:*:*:*:%s\n' "$password" >"$PGPASSFILE"
+  requested=$(cat "$SETTINGS/requested" 2>/dev/null) || requested=''
+  printf '*:*:*:*:%s\n' "$password" >"$PGPASSFILE.new" && mv "$PGPASSFILE.new" "$PGPASSFILE"
 }
 
 # sorted_bases prints the directories of all complete base backups, the oldest first. Times have ten digits.
@@ -86,13 +92,18 @@ look() {
   count=$(($(sorted_bases | wc -l)))
 }
 
-# is_replaced succeeds if the server is not the one of the newest base backup, and no base backup was requested since:
-# the volume of the server is new, or has other data. Without a request, no backup of this server may become the newest
-# one, because a user may be about to restore the data.
+# is_replaced succeeds if the server is another one than that of the newest base backup, because its volume is new or
+# has other data, and no user has requested a base backup since. The script then takes none: a user may be about to
+# restore the data, and a restore takes the newest base backup.
 is_replaced() {
   last=$(sorted_bases | tail -n 1)
   case ${last#"$ROOT"/} in "" | "$system-"*) return 1 ;; esac
-  [ "$(cat "$last/request" 2>/dev/null)" = "$request" ] || return 1
+  [ "$(cat "$last/requested" 2>/dev/null)" = "$requested" ] || return 1
+  if [ -z "$series" ]; then
+    series=${last%/base/*}
+    series=${series##*/}
+    look
+  fi
   [ "$problem" = other ] || say "The server is not the one of the last base backup. Request a base backup to continue."
   problem=other
 }
@@ -108,7 +119,9 @@ choose_series() {
   "$system-$timeline-"*) ;;
   *)
     ! is_replaced || return 1
-    name=$system-$timeline-$now
+    started=$(for dir in "$ROOT"/*-*-*; do echo "${dir##*-}"; done | grep '^[0-9]*$' | sort -n | tail -n 1)
+    [ "${started:-0}" -lt "$now" ] && started=$now || started=$((started + 1)) # the clock was set back
+    name=$system-$timeline-$started
     mkdir -p "$ROOT/$name/wal" "$ROOT/$name/base" && printf '%s' "$name" >"$ROOT/current.new" &&
       flush && mv "$ROOT/current.new" "$ROOT/current" || return 1
     noted=''
@@ -117,18 +130,17 @@ choose_series() {
   esac
   series=$name
   [ "$problem" != other ] || problem=''
-  look
 }
 
 # is_segment succeeds if a file has the size of a segment.
 is_segment() { [ "$(($(wc -c <"$1")))" = "$segment_size" ]; }
 
-# start_stream starts the stream. pg_receivewal continues after the last segment in its directory, or fails if the server
-# no longer has the next segment. It thus leaves no gap. An incomplete file of the newest segment, which
-# pg_receivewal leaves on a full volume, is removed: the server still has this segment.
+# start_stream starts the stream. pg_receivewal continues after the newest segment in its directory. If the server has
+# removed the next one, pg_receivewal fails, so that there is no gap. On a full volume, pg_receivewal leaves a file that
+# is too short. start_stream removes it: the server still has this segment.
 start_stream() {
   choose_series || return 1
-  remove_old # the script may have been killed before
+  [ -n "$base" ] || remove_old # the script may have been killed before
   look
   for file in "$ROOT/$series/wal"/*.partial; do
     [ ! -e "$file" ] || is_segment "$file" || rm -f "$file"
@@ -144,12 +156,14 @@ start_stream() {
 note_streamed() {
   segment=$(ls "$ROOT/$series/wal" | sed -n 's/^\([0-9A-F]\{24\}\).*/\1/p' | tail -n 1)
   [ -n "$segment" ] || return 0
-  position=''
-  [ "$major" -lt 15 ] || position=$(ask "READ_REPLICATION_SLOT $slot" 2>/dev/null) || position=''
-  position=${position#*|}
-  position=${position%%|*}
   offset=0
-  case $position in *[0-9A-F]/[0-9A-F]*) offset=$(((0x${position%%/*} << 32) + 0x${position#*/})) ;; esac
+  if [ "$major" -ge 15 ]; then
+    position=$(ask "READ_REPLICATION_SLOT $slot" 2>/dev/null) || return 0 # keep the position that is noted
+    position=${position#*|}
+    position=${position%%|*}
+    case $position in *[0-9A-F]/[0-9A-F]*) ;; *) return 0 ;; esac
+    offset=$(((0x${position%%/*} << 32) + 0x${position#*/}))
+  fi
   [ "$segment $offset" != "$noted" ] || return 0
   noted="$segment $offset"
   echo "$noted" >"$ROOT/$series/streamed.new" && mv "$ROOT/$series/streamed.new" "$ROOT/$series/streamed" || noted=
@@ -157,7 +171,8 @@ note_streamed() {
 
 # is_lost succeeds if the server cannot continue the stream, because it has removed the next segment.
 is_lost() {
-  grep -q -e 'already been removed' -e 'invalidated' -e 'can no longer' -e 'ahead of the WAL flush position' "$STATE/stream.log"
+  grep -q -e 'already been removed' -e 'invalidated' -e 'can no longer' -e 'ahead of the WAL flush position' \
+    "$STATE/stream.log"
 }
 
 # keep_streaming starts the stream, and starts it again after it has ended.
@@ -188,19 +203,21 @@ keep_streaming() {
 
 # wants_base succeeds if a base backup is due: the newest request has no answer, or the series has no base backup.
 wants_base() {
+  [ "$request" = "$failed_request" ] || next_base=0
   [ "$next_base" -le "$((now + 3600))" ] || next_base=0 # the clock was set back
   [ -n "$stream" ] && [ -n "$series" ] && [ "$now" -ge "$next_base" ] || return 1
   [ -z "$newest" ] || [ "$(cat "$newest/request" 2>/dev/null)" != "$request" ]
 }
 
 start_base() {
-  new=$ROOT/$series/base/new base_start=$now base_request=$request base_series=$series
+  new=$ROOT/$series/base/new base_start=$now base_request=$request base_requested=$requested base_series=$series
   last=$(sorted_bases | tail -n 1)
   last=${last##*/}
   [ "$base_start" -gt "${last:-0}" ] || base_start=$((last + 1)) # the clock was set back
   rm -rf "$new"
-  PGAPPNAME='windlass base backup' pg_basebackup --dbname="$connection" --pgdata="$new" --format=tar --compress=1 --wal-method=stream \
-    --checkpoint=fast --manifest-checksums=SHA256 --label=windlass --no-password >&2 2>"$STATE/base.log" &
+  PGAPPNAME='windlass base backup' pg_basebackup --dbname="$connection" --pgdata="$new" --format=tar --compress=1 \
+    --wal-method=stream --checkpoint=fast --manifest-checksums=SHA256 --label=windlass --no-password \
+    >&2 2>"$STATE/base.log" &
   base=$!
   say "Taking a base backup."
 }
@@ -212,7 +229,7 @@ end_base() {
   base=
   cat "$STATE/base.log" >&2
   if [ "$code" = 0 ] && complete_base; then
-    problem='' delay=60 next_base=$((now + 10))
+    problem='' failed_request=$base_request delay=60 next_base=$((now + 10))
     say "The base backup $base_start is complete."
     remove_old
     look
@@ -220,7 +237,7 @@ end_base() {
   fi
   measure
   if [ "$level" = 100 ] || grep -q 'No space left' "$STATE/base.log"; then why=full; fi
-  problem=$why
+  problem=$why failed_request=$base_request
   rm -rf "$new"
   next_base=$((now + delay))
   delay=$((delay < 1800 ? delay * 2 : 3600))
@@ -228,6 +245,7 @@ end_base() {
 
 # complete_base gives a base backup its name, if the series has the write-ahead log after it.
 complete_base() {
+  [ -s "$new/base.tar.gz" ] && [ -s "$new/pg_wal.tar.gz" ] && [ -s "$new/backup_manifest" ] || return 1
   for file in "$new"/*.tar.gz; do
     case ${file##*/} in
     base.tar.gz | pg_wal.tar.gz) ;;
@@ -238,17 +256,17 @@ complete_base() {
       ;;
     esac
   done
-  [ -s "$new/base.tar.gz" ] && [ -s "$new/pg_wal.tar.gz" ] && [ -s "$new/backup_manifest" ] || return 1
   [ "$series" = "$base_series" ] && is_streamed "$(segment_of End "$new/backup_manifest")" || {
     say "The write-ahead log after the base backup is not streamed."
     return 1
   }
-  printf '%s' "$base_request" >"$new/request" && date +%s >"$new/end" && flush &&
-    mv "$new" "$ROOT/$series/base/$base_start" && flush
+  printf '%s' "$base_requested" >"$new/requested" && printf '%s' "$base_request" >"$new/request" &&
+    date +%s >"$new/end" && flush && mv "$new" "$ROOT/$series/base/$base_start" && flush
 }
 
-# is_streamed succeeds if the series has a segment, and no gap before it. It waits up to 10 seconds.
+# is_streamed succeeds if the series has a segment, which can be incomplete. It waits up to 10 seconds.
 is_streamed() {
+  [ -n "$1" ] || return 1
   for _ in 1 2 3 4 5 6 7 8 9 10; do
     for file in "$ROOT/$series/wal/$1" "$ROOT/$series/wal/$1.partial"; do
       if [ -e "$file" ]; then return; fi
@@ -266,8 +284,8 @@ segment_of() {
 
 # remove_old removes the base backups of this server that are not to be kept, its series without base backups, and the
 # segments that no base backup needs. Base backups for one request, which are taken after gaps, count as one, as long as
-# there are not more than twice as many as are to be kept. It removes nothing of another server or timeline: if the volume
-# of the server was lost, or a restore was a mistake, these base backups are all that is left.
+# there are not more than twice as many as are to be kept. It removes nothing of another server or timeline: if the
+# volume of the server was lost, or a restore was a mistake, these base backups are all that is left.
 remove_old() {
   requests=0 total=0 previous=''
   sorted_bases | grep -F "$ROOT/$system-$timeline-" | sed '1!G;h;$!d' >"$STATE/bases"
@@ -276,13 +294,14 @@ remove_old() {
     [ "$answered" = "$previous" ] || requests=$((requests + 1))
     total=$((total + 1)) previous=$answered
     if [ "$requests" -gt "$keep" ] || [ "$total" -gt "$((2 * keep))" ]; then
-      mv "$dir" "${dir%/*}/new" && rm -rf "${dir%/*}/new" # so that an interrupted removal leaves no damaged base backup
+      mv "$dir" "${dir%/*}/old" && rm -rf "${dir%/*}/old" # so that an interrupted removal leaves no damaged base backup
     fi
   done <"$STATE/bases"
   for dir in "$ROOT/$system-$timeline"-*; do
     first=$(bases_of "${dir##*/}" | head -n 1)
     if [ -n "$first" ]; then
-      pg_archivecleanup "$dir/wal" "$(segment_of Start "$first/backup_manifest")"
+      segment=$(segment_of Start "$first/backup_manifest")
+      [ -z "$segment" ] || pg_archivecleanup "$dir/wal" "$segment" || true
     elif [ "${dir##*/}" != "$series" ]; then
       rm -rf "$dir"
     fi
@@ -337,7 +356,7 @@ trap stop INT TERM
 mkdir -p "$STATE"
 exec 9>"$ROOT/lock"
 ! command -v flock >/dev/null || flock -n 9 || { say "Another Pod uses the volume." && sleep 5 && exit 1; }
-rm -rf "$ROOT"/*/base/new
+rm -rf "$ROOT"/*/base/new "$ROOT"/*/base/old
 
 while :; do
   now=$(date +%s)

@@ -46,7 +46,7 @@ func (b *liveBackup) launch(t *testing.T) {
 // request requests a base backup, and waits until it is complete.
 func (b *liveBackup) request(t *testing.T, name string) {
 	t.Helper()
-	b.of.backup.Data[keyBackupRequest] = []byte(name)
+	b.of.backup.Data[keyBackupRequest], b.of.backup.Data[keyBackupRequested] = []byte(name), []byte(name)
 	b.pod.Mount(t, settingsVolume, b.of.backup.Data)
 	b.await(t, "the base backup "+name, func(r backupReport) bool { return r.request == name })
 }

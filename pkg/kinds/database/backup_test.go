@@ -16,6 +16,7 @@ import (
 
 	cnatv1 "windlass.dev/windlass/pkg/apis/cnat/v1"
 	"windlass.dev/windlass/pkg/apis/windlass/v1alpha1"
+	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/conditions"
 	"windlass.dev/windlass/pkg/controller/controllertest"
 	"windlass.dev/windlass/pkg/kinds/internal/kindtest"
@@ -249,9 +250,12 @@ func TestRestoreReplacesServerUntilItIsComplete(t *testing.T) {
 	from := func(db *v1alpha1.Database) {
 		db.Spec.RestoreFrom = &v1alpha1.DatabaseRestore{Database: v1alpha1.LocalDatabase{Name: "other"}}
 	}
-	other := example(withBackup)
-	other.Name, other.UID = "other", "other"
-	f := newFixture(t, example(from), other)
+	managed := map[string]string{controller.ManagedByLabel: controller.ManagedByWindlass}
+	writer := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other-backup", Labels: managed},
+		Status:     appsv1.DeploymentStatus{ReadyReplicas: 1},
+	}
+	f := newFixture(t, example(from), writer)
 	controllertest.ErrorContains(t, "", f.Reconcile().Err)
 	set := f.statefulSet()
 	spec := set.Spec.Template.Spec

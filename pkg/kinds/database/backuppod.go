@@ -37,10 +37,10 @@ const (
 
 // Keys of the Secret <name>-backup, which the Pod of the backup mounts: see backup.sh.
 const (
+	keyBackupHost     = "host"
 	keyBackupPassword = "password"
 	keyBackupRequest  = "request"
-	// keyBackupRequested is a digest of the last value of backupAnnotation for which a base backup was requested. Only the
-	// operator reads it.
+	// keyBackupRequested is a digest of the last value of backupAnnotation for which a base backup was requested.
 	keyBackupRequested = "requested"
 	keyBackupKeep      = "keep"
 )
@@ -69,6 +69,7 @@ func backupSelector(db *v1alpha1.Database) map[string]string {
 // keepBackup.
 func desiredBackupSecret(db *v1alpha1.Database, e encryption, request string) *corev1.Secret {
 	secret := &corev1.Secret{ObjectMeta: metaOf(db), Type: corev1.SecretTypeOpaque, Data: map[string][]byte{
+		keyBackupHost:     []byte(hostOf(db)),
 		keyBackupPassword: []byte(credentials.NewPassword()),
 		keyBackupRequest:  []byte(request),
 		keyBackupKeep:     []byte(strconv.Itoa(int(db.Spec.Backup.Keep))),
@@ -148,7 +149,6 @@ func backupContainerOf(db *v1alpha1.Database, image string) corev1.Container {
 		{Name: "SETTINGS", Value: backupSettingsPath},
 		{Name: "STATE", Value: statePath},
 		{Name: "PGPASSFILE", Value: statePath + "/pgpass"},
-		{Name: "PGHOST", Value: hostOf(db)},
 		{Name: "PGPORT", Value: strconv.Itoa(port)},
 		{Name: "PGUSER", Value: postgresql.BackupRole},
 		{Name: "PGSSLMODE", Value: "disable"},

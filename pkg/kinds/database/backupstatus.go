@@ -105,6 +105,9 @@ func parseReport(text string) (report backupReport, valid bool) {
 		return nil
 	}
 	report = backupReport{at(1), at(2), int32(number(3)), int32(min(number(4), isFull)), found[5], found[6]}
+	if report.request == "-" {
+		report.request = ""
+	}
 	if report.problem == "-" {
 		report.problem = ""
 	}

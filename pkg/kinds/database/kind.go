@@ -91,7 +91,6 @@ func declare(
 		pod:        func(ns, name string) (*corev1.Pod, error) { return watched.Lister().Pods(ns).Get(name) },
 		podStore:   watched.Informer().GetStore(),
 		databases:  c.Windlass.WindlassV1alpha1(),
-		lister:     own.Lister(),
 		pods:       c.Kube.CoreV1(),
 		rejections: controller.NewRejections[string](r.Clock),
 		absences:   utilcache.NewExpiringWithClock(r.Clock),

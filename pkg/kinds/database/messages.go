@@ -3,6 +3,8 @@ package database
 import (
 	"regexp"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
 )
@@ -134,27 +136,30 @@ var (
 		"claim: the operator creates an empty volume.")
 	messageStreaming = Messages.Declare("Streaming", "The backup stores every transaction within seconds. The data can "+
 		"be restored to any time since {from}.", "Nothing to do.")
-	messageBackupStarting = Messages.Declare("BackupStarting", "The first base backup is not complete. If it does not "+
-		"become complete, see `kubectl logs -n {namespace} deploy/{name}`.", "Wait.")
+	messageBackupStarting = Messages.Declare("BackupStarting", "No base backup is complete since the write-ahead log "+
+		"is streamed without a gap. If this stays, see `kubectl logs -n {namespace} deploy/{name}`.", "Wait.")
 	messageBackupInterrupted = Messages.Declare("BackupInterrupted", "The backup lacks the transactions after {time}. "+
 		"See `kubectl describe -n {namespace} deploy/{name}` and the log of its Pod.",
 		"Correct what prevents the Pod of the backup from running, or from connecting to PostgreSQL.")
 	messageBackupFull = Messages.Declare("BackupVolumeFull", "The volume of PersistentVolumeClaim {claim} is full, so "+
-		"the backup cannot continue. Increase backup.destination.claim.size above {size}.",
+		"the backup cannot continue. Increase backup.destination.claim.size above {size}, or remove base backups of a "+
+		"previous server.",
 		"Increase the size. The backup then continues by itself.")
 	messageBackupFilling = Messages.Declare("BackupVolumeFilling", "The backup stores every transaction within seconds, "+
 		"but at least {percent} % of the volume of PersistentVolumeClaim {claim} are used. Increase "+
 		"backup.destination.claim.size above {size}, or reduce backup.keep.",
 		"Do what the message says before the volume is full.")
-	messageBaseBackupFailed = Messages.Declare("BaseBackupFailed", "The last base backup failed, and is tried again "+
-		"every minute. See `kubectl logs -n {namespace} deploy/{name}`.", "Correct what the log names.")
+	messageBaseBackupFailed = Messages.Declare("BaseBackupFailed", "The last base backup failed. It is tried again "+
+		"after a minute, then less often, up to every hour. See `kubectl logs -n {namespace} deploy/{name}`.",
+		"Correct what the log names.")
 	messageServerReplaced = Messages.Declare("ServerReplaced", "PostgreSQL is not the server that was backed up before: "+
 		"its volume is empty or has other data. To restore the backup, see docs/database.md, section The worst day. To "+
-		"back up this server, run `kubectl annotate database -n {namespace} {name} --overwrite "+
+		"back up this server instead, run `kubectl annotate database -n {namespace} {name} --overwrite "+
 		"windlass.dev/backup=$(date +%s)`.", "Follow the message. See [The worst day](database.md#the-worst-day).")
 	messageTablespaces = Messages.Declare("TablespacesNotBackedUp", "There is no new base backup, because the server has "+
-		"tablespaces, which are outside of its volume. Move their tables to the default tablespace, and drop them.",
-		"Drop the tablespaces. Their data is lost anyway when the Pod is replaced.")
+		"tablespaces, which are outside of its volume. Move the tables and indexes in them to the default tablespace with "+
+		"ALTER TABLE and ALTER INDEX … SET TABLESPACE pg_default, and then run DROP TABLESPACE.",
+		"Follow the message. The data in a tablespace is lost when the Pod is replaced.")
 	messageBackupNotObserved = Messages.Declare("BackupNotObserved", "The operator cannot read the state of the backup. "+
 		"Check that the operator can connect to Pod {pod}, and that it runs without --connect-to-databases=false.",
 		"Let the operator connect.")
@@ -163,13 +168,14 @@ var (
 	messageBackupSchedule = Messages.Declare("InvalidSchedule", "No base backup is taken by schedule, because "+
 		"backup.schedule {schedule} is not valid: {error}. Correct the schedule.", "Correct backup.schedule.")
 	messageRestoreRequest = Messages.Declare("InvalidRestore", "The annotation windlass.dev/restore has the value "+
-		"{value}, but must be latest, or a time such as 2030-02-10T20:29:00Z.", "Correct or remove the annotation.")
+		"{value}, but must be latest, or a time such as 2030-02-10T20:29:00Z.", "Correct the annotation.")
 	messageRestoreWithdrawn = Messages.Declare("RestoreWithdrawn", "The restore of a backup is not complete, but "+
-		"the Database does not request it any more. Set restoreFrom or the annotation windlass.dev/restore again. For an "+
-		"empty database, run `kubectl delete pvc -n {namespace} {name} --wait=false && kubectl delete statefulset -n "+
+		"the Database does not request it any more. To continue the restore of its own backup, set the annotation "+
+		"windlass.dev/restore again. To run PostgreSQL with what the volume has, run `kubectl delete statefulset -n "+
 		"{namespace} {name}`.", "Follow the message.")
 	messageBackupVolumeLost = Messages.Declare("BackupVolumeLost", "The volume of PersistentVolumeClaim {claim} is lost, "+
-		"and the backups with it. Delete the claim: the operator creates an empty volume, and the backup begins again.",
+		"and the backups with it. Delete the claim and the Pod of the backup: the operator creates an empty volume, and the "+
+		"backup begins again.",
 		"Follow the message.")
 	messageRestoring = Messages.Declare("Restoring", "The backup of Database {database} is being restored. See `kubectl "+
 		"logs -n {namespace} {pod}`.", "Wait.")
@@ -192,8 +198,12 @@ var StartMessages = messagesIn(serverScript + restoreScript)
 var failure = regexp.MustCompile(`(?:fail |note_problem |why=)"([A-Z][^"]+)"`)
 
 func messagesIn(script string) *controller.Catalog {
-	catalog := controller.NewCatalog("Starting PostgreSQL")
+	catalog, known := controller.NewCatalog("Starting PostgreSQL"), sets.New[string]()
 	for _, found := range failure.FindAllStringSubmatch(script, -1) {
+		if known.Has(found[1]) {
+			continue
+		}
+		known.Insert(found[1])
 		catalog.Declare("", found[1], "Follow the message. For details, see `kubectl logs --previous`.")
 	}
 	return catalog

@@ -20,7 +20,6 @@ import (
 	"windlass.dev/windlass/pkg/controller"
 	"windlass.dev/windlass/pkg/controller/children"
 	windlassclient "windlass.dev/windlass/pkg/generated/clientset/versioned/typed/windlass/v1alpha1"
-	windlasslisters "windlass.dev/windlass/pkg/generated/listers/windlass/v1alpha1"
 	"windlass.dev/windlass/pkg/kinds/internal/claims"
 	"windlass.dev/windlass/pkg/kinds/internal/credentials"
 	"windlass.dev/windlass/pkg/kinds/internal/pods"
@@ -44,13 +43,14 @@ type reconciler struct {
 	named       *namedCertificates
 	claim       *children.Declaration[*scope, *corev1.PersistentVolumeClaim]
 	statefulSet *children.Declaration[*scope, *appsv1.StatefulSet]
+	// backups declares the Deployment of the backup.
+	backups *children.Declaration[*scope, *appsv1.Deployment]
 
 	// pod reads a Pod from the cache, which podStore fills.
 	pod      func(namespace, name string) (*corev1.Pod, error)
 	podStore controller.Store
 	// databases reads a Database from the API server before the operator deletes its data.
 	databases windlassclient.DatabasesGetter
-	lister    windlasslisters.DatabaseLister
 	pods      coreclient.PodsGetter
 	// rejections remembers the rejected growths of volumes, each with the desired size.
 	rejections *controller.Rejections[string]

@@ -19,7 +19,7 @@ import (
 
 // The StatefulSet of the server restores a backup before the server runs for the first time. The StatefulSet is created
 // with a Pod template that runs restore.sh. When its Pod is ready, the backup is restored, and the StatefulSet gets the
-// template of the server. The StatefulSet thus prevents that a restore and a server use the volume at the same time.
+// template of the server. The StatefulSet thus keeps a restore and a server from using the volume at the same time.
 
 //go:embed restore.sh
 var restoreScript string
@@ -35,11 +35,11 @@ const (
 type restore struct {
 	from string     // the name of the Database whose backup is restored
 	time *time.Time // nil is the latest time
-	// own is true if the Database restores its own backup. Such a restore leaves a volume with data as it is. No backup is
-	// written meanwhile.
+	// own is true if the Database restores its own backup. Such a restore leaves a volume with data as it is. No backup
+	// is written meanwhile.
 	own bool
-	// beside is true if the Pod must run on the node of the Pod that writes the backup, because a volume may be mounted on
-	// a single node only.
+	// beside is true if the Pod must run on the node of the Pod that writes the backup, because a volume may be mounted
+	// on a single node only.
 	beside bool
 }
 
@@ -126,8 +126,8 @@ func (r *reconciler) setRestore(p *scope) (err error) {
 		p.restore.beside = affinity != nil && affinity.PodAffinity != nil
 		return nil
 	}
-	source, err := r.lister.Databases(p.db.Namespace).Get(p.restore.from)
-	p.restore.beside = err == nil && source.Spec.Backup != nil
+	writer, err := r.backups.Type().Cache.Get(p.db.Namespace, p.restore.from+backupSuffix)
+	p.restore.beside = err == nil && writer.Status.ReadyReplicas > 0
 	return nil
 }
 

@@ -3,7 +3,7 @@
 #
 #   BACKUP            root of the volume with the backups: see backup.sh
 #   PGDATA            directory of the data, below the root of the volume of the Database
-#   STATE             directory in memory
+#   STATE             directory that stays when the container restarts
 #   TARGET            time to which to restore, in the format of RFC 3339; empty for the latest time
 #   DATABASE          database that the restored server must have
 #   RESTORE           identifies the Database and the restore
@@ -83,14 +83,14 @@ unpack() {
   return 1
 }
 
-# choose unpacks the newest base backup that ended before the time to which to restore. If it is damaged, choose takes an
-# older one of the same series, whose write-ahead log leads to the same time.
+# choose unpacks the newest base backup that ended before the time to which to restore. If it is damaged, choose takes
+# an older one of the same series, whose write-ahead log leads to the same time.
 choose() {
   until=9999999999
   [ -z "$TARGET" ] || until=$(date -d "$TARGET" +%s 2>/dev/null) ||
     until=$(date -u -D '%Y-%m-%dT%H:%M:%SZ' -d "$TARGET" +%s) || fail "The time $TARGET is not valid."
   sorted_bases >"$STATE/bases"
-  [ -s "$STATE/bases" ] || fail "The volume has no complete base backup. Wait until status.backup.lastBackup of the other Database is set."
+  [ -s "$STATE/bases" ] || fail "The volume has no complete base backup, so there is nothing to restore."
   series='' oldest=''
   while IFS= read -r candidate; do
     oldest=$(cat "$candidate/end")
@@ -100,9 +100,9 @@ choose() {
     series=$of base=$candidate
     if unpack "$candidate"; then return; fi
   done <"$STATE/bases"
-  [ -z "$damaged" ] || fail "$damaged No older base backup leads to the same time. Create a Database with an earlier time in restoreFrom."
+  [ -z "$damaged" ] || fail "$damaged No older base backup leads to the same time. Request an earlier time."
   oldest=$(date -u -d "@$oldest" +%Y-%m-%dT%H:%M:%SZ)
-  fail "No base backup is older than $TARGET. The oldest base backup ended at $oldest."
+  fail "No base backup is older than $TARGET. The oldest base backup ended at $oldest. Request a later time."
 }
 
 # recover starts the server without network access, and waits until it has replayed the write-ahead log. If the server
@@ -115,14 +115,15 @@ recover() {
   postgres -D "$new" -c config_file="$STATE/empty.conf" -c hba_file="$STATE/hba.conf" -c listen_addresses= \
     -c unix_socket_directories="$STATE" -c hot_standby=off -c ssl=off -c archive_mode=off -c logging_collector=off \
     -c log_destination=stderr -c lc_messages=C -c shared_preload_libraries= -c recovery_target_timeline=current \
-    -c port=5432 -c max_prepared_transactions="$((prepared + 1000))" -c max_locks_per_transaction="$((locks + 64))" \
+    -c port=5432 -c max_prepared_transactions="$((prepared + 1000))" \
+    -c max_locks_per_transaction="$((locks + 64))" \
     -c restore_command="sh $STATE/fetch '$series/wal' %f %p" "$@" 2>"$STATE/recovery.log" &
   server=$!
   until pg_isready --quiet --host="$STATE" --port=5432 --username=postgres --dbname=postgres; do
     if ! kill -0 "$server" 2>/dev/null; then
       cat "$STATE/recovery.log" >&2
-      why=$(sed -n -e 's/.*FATAL: *//p' -e 's/.*PANIC: *//p' "$STATE/recovery.log" | grep -v '^the database system is ' |
-        head -n 1 | cut -c 1-500) || true
+      why=$(sed -n -e 's/.*FATAL: *//p' -e 's/.*PANIC: *//p' "$STATE/recovery.log" |
+        grep -v '^the database system is ' | head -n 1 | cut -c 1-500) || true
       fail_if_full
       return 1
     fi
@@ -136,13 +137,14 @@ fail_to_recover() {
   fail "PostgreSQL does not recover from the backup: $why."
 }
 
-# replay recovers to the time to which to restore. If no transaction is as new as this time, the server rejects the time,
-# and replay recovers to the end of the write-ahead log.
+# replay recovers to the time to which to restore. If no transaction is as new as this time, the server rejects the
+# time, and replay recovers to the end of the write-ahead log.
 replay() {
   printf 'local all all trust\n' >"$STATE/hba.conf"
   : >"$STATE/empty.conf"
-  # The histories of the timelines of other series show which timelines the server must not choose. The segment can
-  # become complete between two checks. An exit code above 125 ends the recovery.
+  # The script also copies the histories of other series, so that the server chooses a timeline that no series has. It
+  # looks twice for the complete segment, because pg_receivewal may rename the file between the checks. An exit code
+  # above 125 ends the recovery.
   cat >"$STATE/fetch" <<'EOF'
 wal=$1 name=$2 into=$3
 take() { cp "$1" "$into" || exit 126; exit 0; }
@@ -152,12 +154,14 @@ esac
 [ ! -e "$wal/$name" ] || take "$wal/$name"
 if [ -e "$wal/$name.partial" ] && [ "$(($(wc -c <"$wal/$name.partial")))" = 16777216 ]; then
   cp "$wal/$name.partial" "$into" && exit 0
+  [ ! -e "$wal/$name.partial" ] || exit 126
 fi
 [ ! -e "$wal/$name" ] || take "$wal/$name"
 exit 1
 EOF
   rm -f "$new"/windlass.* # the settings of the other Database
   mv "$new/postgresql.auto.conf" "$STATE/" && : >"$new/postgresql.auto.conf"
+  rm -f "$STATE/streamed"
   if [ -e "$series/streamed" ]; then cp "$series/streamed" "$STATE/streamed"; fi # the backup may be written meanwhile
   prepared=$(pg_controldata "$new" | sed -n 's/^max_prepared_xacts setting: *//p')
   locks=$(pg_controldata "$new" | sed -n 's/^max_locks_per_xact setting: *//p')
@@ -177,8 +181,8 @@ EOF
 
 ask() {
   PGOPTIONS='-c search_path=pg_catalog -c role=none -c session_preload_libraries= -c local_preload_libraries=' \
-    psql --host="$STATE" --port=5432 --username=postgres --dbname=postgres --no-psqlrc --quiet --tuples-only --no-align \
-    --field-separator=' ' --set=ON_ERROR_STOP=on --set=database="$DATABASE" --set=requested="$requested"
+    psql --host="$STATE" --port=5432 --username=postgres --dbname=postgres --no-psqlrc --quiet --tuples-only \
+    --no-align --field-separator=' ' --set=ON_ERROR_STOP=on --set=database="$DATABASE" --set=requested="$requested"
 }
 
 # check fails if the server lacks the database, or has not replayed the whole write-ahead log.
@@ -194,12 +198,17 @@ EOF
   read -r offset last next place <<EOF
 $replayed
 EOF
-  [ "$last" != - ] || last=''
+  if [ "$last" = - ]; then # no transaction after the base backup
+    ended=$(cat "$base/end")
+    last=$(date -u -d "@$ended" +%Y-%m-%dT%H:%M:%SZ) next=$(date -u -d "@$((ended + 1))" +%Y-%m-%dT%H:%M:%SZ)
+    if [ -n "$requested" ] && [ "$until" -le "$((ended + 1))" ]; then place=at; fi
+  fi
   [ "$place" != beyond ] || fail "Transactions after $requested were written to the backup meanwhile. The restore begins again."
   [ -z "$whole" ] || check_end
   [ -z "$whole" ] || [ "$place" = at ] || check_gap
   names=$(ask <<'EOF'
-SELECT CASE WHEN bool_or(datname = :'database') THEN '' ELSE string_agg(left(quote_ident(datname), 100), ', ') END
+SELECT CASE WHEN bool_or(datname = :'database') THEN ''
+  ELSE coalesce(string_agg(left(quote_ident(datname), 100), ', '), 'postgres') END
 FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres';
 EOF
   ) || fail "The restored server does not respond."
@@ -209,7 +218,8 @@ EOF
 
 # check_end fails if the write-ahead log continues after the last record that the server has replayed: the server ends
 # the recovery without an error at a damaged record or a missing segment. The file "streamed" has the last segment and
-# the position up to which the write-ahead log was streamed. This position is within a record only at the end of a page.
+# the position up to which the write-ahead log was streamed. Only at the end of a page can this position be within a
+# record.
 check_end() {
   segment='' streamed=0
   if [ -e "$STATE/streamed" ]; then read -r segment streamed <"$STATE/streamed" || true; fi
@@ -223,10 +233,10 @@ check_end() {
   [ "$streamed" != 0 ] || streamed=$(start_of "$segment")
   [ "$streamed" -gt "$offset" ] || return 0
   [ "$((streamed % 8192))" = 0 ] || lose "$at"
-  mkdir "$STATE/wal"
+  rm -rf "$STATE/wal" && mkdir "$STATE/wal" || fail "The node has no space."
   for file in "$series"/wal/*; do
     name=${file##*/}
-    ln -s "$file" "$STATE/wal/${name%.partial}"
+    ln -sf "$file" "$STATE/wal/${name%.partial}"
   done
   # A record is found after the start of one of the next pages, unless only an incomplete record follows.
   for pages in 1 2 3 4; do
@@ -244,7 +254,7 @@ check_end() {
 # check_gap fails if another series follows: the transactions between the two series are missing.
 check_gap() {
   for other in "$BACKUP"/*-*-*; do
-    [ "${other##*-}" -le "${series##*-}" ] || fail "The backup has a gap after $last, because the slot was dropped, or the server was replaced. To restore the data until then, create a Database with the time $next in restoreFrom."
+    [ "${other##*-}" -le "${series##*-}" ] || fail "The backup has a gap after $last: it fell so far behind the server that it began again, or the server was replaced. To restore the data until then, request the time $next."
   done
 }
 
@@ -253,8 +263,8 @@ name_of() { printf '%08X%08X%08X' "$timeline" "$(($1 >> 32))" "$(($1 >> 24 & 255
 
 # start_of prints the position of the start of a segment.
 start_of() {
-  rest=${1#????????}
-  echo "$(((0x${rest%????????} << 32) + (0x${rest#????????} << 24)))"
+  numbers=${1#????????}
+  echo "$(((0x${numbers%????????} << 32) + (0x${numbers#????????} << 24)))"
 }
 
 # continues_at succeeds if the write-ahead log has a valid record after a position.
@@ -267,14 +277,15 @@ continues_at() {
 
 # lose fails because of a segment, its argument.
 lose() {
-  segment=${series#"$BACKUP"/}/wal/$1 last=${last:-the end of the base backup}
-  fail "The write-ahead log of the backup is damaged or incomplete. Recovery ends in $segment, after the transactions until $last. To restore the data until then, create a Database with this time in restoreFrom."
+  segment=${series#"$BACKUP"/}/wal/$1
+  fail "The write-ahead log of the backup is damaged or incomplete. Recovery ends in $segment, after the transactions until $last. To restore the data until then, request the time $last."
 }
 
+rm -f "$STATE/restored"
 if [ -e "$PGDATA" ]; then
   if [ "$(head -n 1 "$marker" 2>/dev/null)" = "$RESTORE" ]; then say "The backup was restored before." && rest; fi
   if [ -n "$KEEP" ]; then say "The volume has data. Nothing is restored." && rest; fi
-  fail "The volume has other data, which a restore never overwrites. To use this data, remove restoreFrom. To restore the backup, create a Database with another name."
+  fail "The volume has other data, which a restore never overwrites. To use this data, remove restoreFrom, and delete the StatefulSet of the Database. To restore the backup, create a Database with another name."
 fi
 
 exec 9>"$root/lock"
@@ -284,9 +295,9 @@ replay
 check
 kill -INT "$server"
 wait "$server" || fail "The restored server does not stop."
-result="Restored ${base#"$BACKUP"/}, with all transactions until ${last:-the end of the base backup}."
+result="Restored ${base#"$BACKUP"/}, with all transactions until $last."
 mv "$STATE/postgresql.auto.conf" "$new/" && printf '%s\n%s\n' "$RESTORE" "$result" >"$marker.new" &&
   mv "$marker.new" "$marker" && flush && mv "$new" "$PGDATA" && flush || fail "The volume cannot be written."
-say "$damaged $result"
+say "${damaged:+$damaged }$result"
 exec 9>&-
 rest

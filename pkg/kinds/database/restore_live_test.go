@@ -38,7 +38,6 @@ func (s *liveServer) restore(t *testing.T) (failure string) {
 		t.Fatal(err)
 	}
 	spec := generatedTemplate(s.db, DefaultImage, of).Spec
-	_ = os.RemoveAll(s.pod.Path(stateVolume))
 	running := s.pod.Start(t, spec.Containers[0])
 	defer running.Kill()
 	framework.Eventually(t, "the restore", func(ctx context.Context) (bool, error) {

@@ -4,7 +4,7 @@
 backup_role=windlass_backup
 backup_mark='Windlass backs up with this role'
 readonly backup_role backup_mark
-limiting=0 # the process that checks the slot
+limiting='' # the process that checks the slot
 
 # ask_backup is like ask, with the names of the backup.
 ask_backup() { ask postgres --set=backup="$backup_role" --set=backup_mark="$backup_mark" "$@"; }
@@ -29,7 +29,8 @@ SQL
 BEGIN;
 SELECT format('CREATE ROLE %I', :'backup') WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'backup') \gexec
 COMMENT ON ROLE :"backup" IS :'backup_mark';
-ALTER ROLE :"backup" NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS REPLICATION LOGIN CONNECTION LIMIT -1 VALID UNTIL 'infinity';
+ALTER ROLE :"backup" NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS REPLICATION LOGIN CONNECTION LIMIT -1
+  VALID UNTIL 'infinity';
 COMMIT;
 SQL
   change_password "$backup_role" backup.password
@@ -46,7 +47,8 @@ SQL
   fi
   ask_backup >/dev/null <<'SQL' || return 1
 SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE slot_name = :'backup' AND active;
-SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = :'backup' AND slot_type = 'physical';
+SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
+  WHERE slot_name = :'backup' AND slot_type = 'physical';
 SQL
   [ "$1" != ours ] || echo 'DROP ROLE :"backup";' | ask_backup >/dev/null || true
 }
@@ -60,7 +62,7 @@ limit_slot() {
   [ "$level" -lt 95 ] || limit=32768
   set -- "$PGDATA"/pg_wal/0*
   [ "$(($# * 16384))" -gt "$limit" ] || return 0
-  if [ "$limiting" != 0 ] && kill -0 "$limiting" 2>/dev/null; then return; fi
+  if [ -n "$limiting" ] && kill -0 "$limiting" 2>/dev/null; then return; fi
   drop_slot "$((limit * 1024))" &
   limiting=$!
 }

@@ -20,8 +20,9 @@ type DatabaseBackup struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|([0-9A-Za-z*,/?-]+ +){4}[0-9A-Za-z*,/?-]+)$')",message="schedule must have the five fields of the schedule of a CronJob, such as 0 3 * * *, or be @daily, @hourly, @weekly, @monthly or @yearly"
 	Schedule string `json:"schedule,omitempty"`
 
-	// keep is the number of base backups that are kept. Each base backup is a way to every later time. The write-ahead
-	// log before the oldest base backup is removed. Defaults to 7.
+	// keep is the number of base backups that are kept; after gaps in the write-ahead log, up to twice as many. Each base
+	// backup leads to every later time until the next gap. The write-ahead log before the oldest base backup is removed.
+	// Defaults to 7.
 	//
 	// +optional
 	// +kubebuilder:default=7
@@ -79,8 +80,9 @@ type DatabaseBackupStatus struct {
 	// +optional
 	RecoverableFrom *metav1.Time `json:"recoverableFrom,omitempty"`
 
-	// recoverableUntil is the latest time to which the Database can be restored. It is empty while the write-ahead log is
-	// streamed: the latest time is then at most some seconds ago.
+	// recoverableUntil is the latest time to which the Database can be restored, if the backup is more than 90 seconds
+	// behind the server. Otherwise it is empty: the backup then reaches to some seconds ago or, if PostgreSQL does not run,
+	// to some seconds before it stopped.
 	//
 	// +optional
 	RecoverableUntil *metav1.Time `json:"recoverableUntil,omitempty"`

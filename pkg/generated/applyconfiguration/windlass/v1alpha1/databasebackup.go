@@ -16,8 +16,9 @@ type DatabaseBackupApplyConfiguration struct {
 	// while the operator did not run is taken when the operator runs again. Each change of the annotation
 	// windlass.dev/backup also requests a base backup. Defaults to 03:00 every day.
 	Schedule *string `json:"schedule,omitempty"`
-	// keep is the number of base backups that are kept. Each base backup is a way to every later time. The write-ahead
-	// log before the oldest base backup is removed. Defaults to 7.
+	// keep is the number of base backups that are kept; after gaps in the write-ahead log, up to twice as many. Each base
+	// backup leads to every later time until the next gap. The write-ahead log before the oldest base backup is removed.
+	// Defaults to 7.
 	Keep *int32 `json:"keep,omitempty"`
 	// destination is where the backups are stored.
 	Destination *BackupDestinationApplyConfiguration `json:"destination,omitempty"`

@@ -14,8 +14,9 @@ type DatabaseBackupStatusApplyConfiguration struct {
 	// recoverableFrom is the earliest time to which the Database can be restored: the end of the oldest base backup since
 	// which the write-ahead log has no gap.
 	RecoverableFrom *v1.Time `json:"recoverableFrom,omitempty"`
-	// recoverableUntil is the latest time to which the Database can be restored. It is empty while the write-ahead log is
-	// streamed: the latest time is then at most some seconds ago.
+	// recoverableUntil is the latest time to which the Database can be restored, if the backup is more than 90 seconds
+	// behind the server. Otherwise it is empty: the backup then reaches to some seconds ago or, if PostgreSQL does not run,
+	// to some seconds before it stopped.
 	RecoverableUntil *v1.Time `json:"recoverableUntil,omitempty"`
 	// lastBackup is when the newest base backup ended.
 	LastBackup *v1.Time `json:"lastBackup,omitempty"`
