@@ -192,6 +192,9 @@ func TestAPIServerExplainsRejectedDatabaseChanges(t *testing.T) {
 			`{"storage":{"storageClassName":null}}`, "create another Database of that class, and copy the data with " +
 				"pg_dump and psql",
 		},
+		"a backup to restore": {
+			`{"restoreFrom":{"database":{"name":"other"}}}`, "create another Database to restore a backup",
+		},
 		"less storage": {
 			`{"storage":{"size":"999Mi"}}`, "create another Database with less storage, and copy the data with pg_dump and psql",
 		},

@@ -23,7 +23,7 @@ import (
 
 // previousRelease is the version from which the test upgrades. The environment variable UPGRADE_FROM can name another
 // commit or tag.
-const previousRelease = "793ac440"
+const previousRelease = "f6b51412"
 
 // writesOfAnUpgrade lists all writes that an upgrade from previousRelease causes, and writesOfARollback lists all
 // writes that a rollback to previousRelease causes.
